@@ -783,7 +783,7 @@ DEFECTS: tuple[Defect, ...] = (
              "        return not self.driver.event_synchronize(event)\n", "        return True\n")),
     _session("a read is made again in another state", "test_reads_later", ("session.immediate_moves",
              "if buffer.later is not later or session.observers:", "if session.observers:"),
-             ("session.buffers", "self.mapped = self.later = None", "self.mapped = None")),
+             ("session.buffers", "self.mapped = self.later = self.stays = None", "self.mapped = self.stays = None")),
     _session("nobody knows of the array that a read comes into", "test_reads_later", ("executor.line",
              "            executor.enter_host(into, self._at, step, writes=True)\n            worker.arrivals",
              "            worker.arrivals")),

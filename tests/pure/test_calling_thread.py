@@ -157,7 +157,8 @@ def test_those_who_have_what_is_written_finish_first_what_they_were_given(
         session.executor.quiesce()
         holders = [holder for holder, _ in buffer.state.valid]
         monkeypatch.setattr(moves, "calm", lambda worker: found.append(worker.number))
-        choosing = SimpleNamespace(looked=lambda at_ns, nbytes: looks.append(nbytes))
+        waiting = SimpleNamespace(passes=0)
+        choosing = SimpleNamespace(looks=waiting, looked=lambda at_ns, nbytes: looks.append(nbytes))
         monkeypatch.setattr(session, "choosing", choosing)
         session.moves.calm_to_write(buffer, NBYTES, session.create_queue(in_order=in_order))
         monkeypatch.setattr(session, "choosing", None)

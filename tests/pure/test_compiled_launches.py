@@ -292,7 +292,7 @@ def test_what_differs_from_the_last_launch(seed: int) -> None:
             return shapes[id(ndrange)]
 
         step = SimpleNamespace(over=over, is_told=False)  # which may be asked twice
-        kinds = [*enumerate(Memories if at in dict(pointers) else bytes for at in range(count))]
+        kinds = [Memories if at in dict(pointers) else bytes for at in range(count)]
         form = world.made(
             "form", Form, _kinds=kinds, _ndrange=rng.choice((None, ndranges[0], ndranges[2])), _number=rng.randrange(2),
             _places=places, _pointers=pointers, _step=step, _by_shape=False, _takes_offsets=rng.random() < 0.5,
@@ -337,12 +337,10 @@ def test_launches_of_a_form_are_handed_over(seed: int) -> None:
                 holdings=each,
                 resident=rng.choice((0, 0, 0, 0, 0, 1, None)),
                 used=0,
-                account=None,
+                stays=rng.choice((0, 0, 0, 0, 0, 0, 1, -1)),
             )
             for at, each in enumerate(held)
         ]
-        for buffer in buffers:
-            buffer.account = "account" if rng.random() < 0.9 else None
         refuses, fails, alone = (rng.random() < chance for chance in (0.1, 0.1, 0.5))
         part = world.named("part", object())
         count = rng.randrange(1, 4)
@@ -350,7 +348,8 @@ def test_launches_of_a_form_are_handed_over(seed: int) -> None:
         cached = world.named("cached", SimpleNamespace(prepared="prepared", outcome=outcome))
         session = SimpleNamespace(number=7, recorder=recorder)
         at_once = SimpleNamespace(
-            streak_length=1, are_here=world.called("are_here", lambda *given: rng.random() < 0.5),
+            streak_length=1, until_looked_at=rng.choice((0, 0, 5, -1)),
+            looked_at=world.called("looked at", lambda hand_over, *given: hand_over()), are_here=world.called("are_here", lambda *given: rng.random() < 0.5),
             are_kept=world.called("are_kept", lambda *given: 1 // 0 if rng.random() < 0.05 else rng.random() < 0.8),
         )  # fmt: skip
         line = SimpleNamespace(
@@ -430,7 +429,7 @@ def test_commands_are_entered(seed: int) -> None:
             return self._stretch
 
         line = world.made(
-            "line", Line, _alone=rng.random() < 0.5, _at=rng.randrange(2), _last=10, _stretch=stretch, first=4, worker=worker,
+            "line", Line, _alone=rng.random() < 0.5, _at=rng.randrange(2), last=10, _stretch=stretch, first=4, worker=worker,
             tells_times=True, _pending=lambda: 99,
         )  # fmt: skip
         number, step = 10, 2
@@ -441,7 +440,7 @@ def test_commands_are_entered(seed: int) -> None:
                 if rng.random() < 0.1:
                     line._stretch.is_open = False
                 if rng.random() < 0.2:
-                    line._last -= 1  # something else came before
+                    line.last -= 1  # something else came before
                 if rng.random() < 0.1:
                     worker.next_mark = world.made(f"mark {number}", Mark, ends=[0], jobs=[])
                 entry = (None, rng.choice((list, tuple))(rng.sample(held, 2)), (), None, (), ())
@@ -450,7 +449,7 @@ def test_commands_are_entered(seed: int) -> None:
                 now = line._stretch
                 yield (
                     line.first,
-                    line._last,
+                    line.last,
                     worker.issued,
                     now,
                     now.clock,

@@ -299,7 +299,8 @@ def test_those_who_choose_ways_are_told_that_a_mapping_is_waited_for(
             assert ended(completion) == 0
         assert (buffer.state.resident is None) is is_split
         session.executor.quiesce()
-        choosing = SimpleNamespace(looked=lambda at_ns, nbytes: looks.append(nbytes))
+        waiting = SimpleNamespace(passes=0)
+        choosing = SimpleNamespace(looks=waiting, looked=lambda at_ns, nbytes: looks.append(nbytes))
         monkeypatch.setattr(session, "choosing", choosing)
         commands = [Map(buffer, 0, NBYTES, read=read, write=not read) for read in (True, False)]
         at_once = [session.map_at_once(command, program.queue) == 0 for command in commands]

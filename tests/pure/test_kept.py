@@ -26,6 +26,7 @@ from vdev.executor.executor import Executor, _single
 from vdev.executor.steps import CallStep
 from vdev.executor.worker import Worker
 from vdev.observe.snapshots import of_session
+from vdev.planner.directory import kept_on
 from vdev.session import launches
 from vdev.session.choosing import Choosing
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Marker, Read, Write
@@ -410,50 +411,164 @@ def test_who_still_reads_kept_buffers_is_waited_for(
     assert last.clock[1] >= step, "it comes behind the reader"
 
 
+class FormOfKept:
+    """What launches of a form ask for each (`AtOnce.are_kept`)."""
+
+    def __init__(self, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+        at_once, line, cache = (
+            kept.session.at_once,
+            kept.session.executor.lines[0],
+            kept.program.kernels["add"].plans,
+        )
+        assert at_once is not None
+        assert line is not None
+        assert cache is not None
+        self.kept, self.at_once, self.line, self.cache = kept, at_once, line, cache
+        self.asked = 0  #: times that it took more than a glance
+        ask = at_once._are_kept
+
+        def asked(*args: Any) -> bool:
+            self.asked += 1
+            return ask(*args)
+
+        monkeypatch.setattr(at_once, "_are_kept", asked)
+        kept.launch()
+
+    def may_go(self) -> bool:
+        kept, self.at_once.until_looked_at, self.asked = self.kept, UNTIL_LOOKED_AT, 0
+        holdings, stay = (
+            [buffer.holdings for buffer in kept.buffers],
+            all(buffer.stays == 0 for buffer in kept.buffers),
+        )
+        ndrange = NDRange((ITEMS,), (64,), (0,))
+        return self.at_once.are_kept(self.line, self.cache, ndrange, kept.buffers, holdings, kept.queue, stay)
+
+
 def test_launches_of_a_form_are_made_only_where_nobody_else_is_concerned(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those that are looked up are (`AtOnce.are_kept`)."""
-    at_once, executor, ndrange = kept.session.at_once, kept.session.executor, NDRange((ITEMS,), (64,), (0,))
-    line, cache, account = executor.lines[0], kept.program.kernels["add"].plans, kept.buffers[0].account
-    assert at_once is not None
-    assert line is not None
-    assert cache is not None
-    kept.launch()
-
-    def may_go() -> bool:
-        at_once.until_looked_at = UNTIL_LOOKED_AT
-        holdings = [buffer.holdings for buffer in kept.buffers]
-        return at_once.are_kept(line, cache, ndrange, kept.buffers, holdings, kept.queue)
-
+    form = FormOfKept(kept, monkeypatch)
+    at_once, cache, may_go, account = form.at_once, form.cache, form.may_go, kept.buffers[0].account
     assert may_go()
     assert at_once.until_looked_at == UNTIL_LOOKED_AT - cache.weight
-    for name, other in (("thrifty", False), ("keeper", 1)):
-        before = getattr(account, name)
-        setattr(account, name, other)
-        assert not may_go(), name
-        setattr(account, name, before)
+    for keeper, thrifty in ((0, False), (1, True)):
+        account.keep_on(keeper, thrifty=thrifty)
+        assert not may_go(), (keeper, thrifty)
+        account.keep_on(0, thrifty=True)
     account.cutoff.below = ITEMS // 2
     assert not may_go(), "launches of that size are split"
     account.cutoff.below = 2 * ITEMS
     assert may_go()
+    assert kept.buffers[0].stays is None, "larger ones may not"
     last = kept.queue.last
     earlier, step = not_ended(kept, 1)
     kept.queue.remember(earlier)
     assert not may_go(), "the one before it in its queue is another worker's"
     kept.queue.remember(last)
     assert may_go()
-    cache.weight = UNTIL_LOOKED_AT + 1  # the turn of each of its launches to be looked at has come
-    for passes in (True, False):
-        asked: list[object] = []
-        monkeypatch.setattr(
-            Choosing, "passes_by", lambda *args, asked=asked, passes=passes: asked.append(args) or passes
-        )
-        assert may_go() is passes
-        assert (len(asked), at_once.until_looked_at) == (1, UNTIL_LOOKED_AT)
+    at_once.submits, cache.weight = (
+        cache,
+        UNTIL_LOOKED_AT + 1,
+    )  # the turn of each of its launches to be looked at has come
+    assert not may_go(), "this one is sampled"
+    at_once.submits = None
+    assert may_go(), "it is looked at behind it"
+    assert at_once.until_looked_at == -1
     kept.buffers[1].holdings.did_read(0, 1, step)
     assert not may_go(), "another worker has yet to copy from one of them"
-    assert len(asked) == 1, "asked last"
+
+
+def test_launches_on_buffers_that_stay_take_a_glance_while_nothing_is_submitted_elsewhere(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept(clocks, 2).settled()
+    form = FormOfKept(kept, monkeypatch)
+    first, second = kept.buffers
+    for change in (
+        lambda: None,
+        lambda: setattr(first, "state", kept_on(first.state, None)),
+        lambda: first.account.keep_on(0, thrifty=True),
+        lambda: first.account.enter(second),
+    ):
+        change()
+        first.state = kept_on(first.state, 0)
+        form.may_go()  # which takes note
+        assert form.may_go()
+        assert form.asked == 0
+        assert (first.stays, second.stays) == (0, 0)
+    change = [
+        lambda: first.account.enter(second),
+        lambda: setattr(second, "state", kept_on(second.state, None)),
+        lambda: first.account.keep_on(1, thrifty=True),
+        lambda: first.account.keep_on(0, thrifty=False),
+    ]
+    for each in change:
+        first.stays = second.stays = 0
+        each()
+        assert None in (first.stays, second.stays)
+    first.account.keep_on(0, thrifty=True)
+    second.state = kept_on(second.state, 0)
+    monkeypatch.setattr(virtual_gpus._Marker, "done", lambda marker: False)
+    form.may_go()
+    assert form.may_go()
+    assert form.asked == 0
+    not_ended(kept, 1)
+    assert form.may_go(), "which concerns none of them"
+    assert form.asked == 1, "it might read one of them"
+    kept.launch()
+    for _ in range(2):
+        assert form.may_go()
+        assert form.asked == 1, "it still might"
+
+
+def test_what_a_look_finds_is_for_the_next_launch(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that is looked at has been handed over: the worker is busy meanwhile."""
+    kept = Kept(clocks, 4).settled()
+    at_once, cache, executor = kept.session.at_once, kept.program.kernels["add"].plans, kept.session.executor
+    assert at_once is not None
+    assert cache is not None
+    ndrange, did, account, made = (
+        NDRange((ITEMS,), (64,), (0,)),
+        list[str](),
+        kept.buffers[0].account,
+        object(),
+    )
+
+    def hand_over() -> Any:
+        did.append("handed over")
+        return made
+
+    def look(found: bool, change: bool) -> tuple[bool, bool]:
+        """Whether the next launch of the kernel is submitted; and whether nothing is repeated that was before."""
+
+        def asked(*_: object) -> bool:
+            did.append("looked")
+            if change:
+                account.keep_on(None, thrifty=False)
+            return found
+
+        monkeypatch.setattr(Choosing, "is_to_be_submitted", asked)
+        standing, at_once.until_looked_at, at_once.submits = executor.standing, -1, None
+        did.clear()
+        assert at_once.looked_at(hand_over, cache, ndrange, kept.buffers, 0) is made
+        return at_once.submits is cache, executor.standing is not standing
+
+    for passes in (True, False):
+        monkeypatch.setattr(Choosing, "passes_by", lambda *_, passes=passes: passes)
+        assert look(found=False, change=False) == (False, False)
+        assert did == ["handed over"] + ["looked"] * (not passes)
+        assert at_once.until_looked_at == UNTIL_LOOKED_AT
+    assert look(found=True, change=False) == (True, False)
+    assert at_once.until_looked_at == 0, "at the next turn"
+    assert look(found=True, change=True) == (True, True)
+    assert look(found=False, change=False) == (False, True), "they are split by now"
+    assert did == ["handed over"]
+    account.keep_on(0, thrifty=True)
+    monkeypatch.setattr(Choosing, "is_to_be_submitted", lambda *_: pytest.fail("nothing was handed over"))
+    assert at_once.looked_at(lambda: None, cache, ndrange, kept.buffers, 0) is None
 
 
 def test_launches_that_lose_by_being_split_are_hardly_looked_at(
@@ -520,9 +635,9 @@ def test_a_turn_passes_by_only_while_buffers_are_kept_for_launches_without_plans
 
     assert goes_on()
     assert not goes_on(worker=1)
-    account.thrifty = False  # its launches have plans again, to see what they exchange
+    account.keep_on(0, thrifty=False)  # its launches have plans again, to see what they exchange
     assert not goes_on()
-    account.thrifty = True
+    account.keep_on(0, thrifty=True)
     timing.pause = 0
     assert not goes_on(), "one is due"
 
@@ -546,18 +661,22 @@ def test_first_launches_are_sampled_until_their_kernel_is_known_to_be_short(
     assert taken == ["chain"] * samples
 
 
-@pytest.mark.parametrize("passes", [True, False])
-def test_a_row_goes_on_where_the_turn_to_look_passes_by(clocks: list[Bench], *, passes: bool) -> None:
+@pytest.mark.parametrize("submits", [False, True])
+def test_a_row_goes_on_with_a_launch_whose_turn_to_be_looked_at_has_come(
+    clocks: list[Bench], *, submits: bool
+) -> None:
     kept = Kept(clocks, 4).settled()
     cache, made = kept.program.kernels["add"].plans, SimpleNamespace(stretch=SimpleNamespace(completion=None))
     assert cache is not None
     handed: list[Any] = []
 
-    def goes_on(*_: object) -> bool:
-        at_once.until_looked_at = UNTIL_LOOKED_AT if passes else at_once.until_looked_at
-        return passes
+    def looked_at(hand_over: Callable[[], Any], *given: Any) -> Any:
+        assert given[0] is cache
+        found, at_once.until_looked_at = hand_over(), UNTIL_LOOKED_AT
+        return found
 
-    at_once: Any = SimpleNamespace(until_looked_at=0, streak_length=1, is_alone=False, goes_on=goes_on)
+    at_once: Any = SimpleNamespace(until_looked_at=0, streak_length=1, is_alone=False, looked_at=looked_at)
+    at_once.submits = cache if submits else None
     streak = SimpleNamespace(is_renewed=False, buffers=lambda args: kept.buffers)
     worker = SimpleNamespace(number=0, marked=0)
     line = SimpleNamespace(worker=worker, looked_at=0, again=lambda *args: handed.append(args) or made)
@@ -570,5 +689,5 @@ def test_a_row_goes_on_where_the_turn_to_look_passes_by(clocks: list[Bench], *, 
     row = row(kept.session, at_once, line, streak, None, cached, queue, cache, looks=True)
     found = row.again(queue, ndrange, ())
     assert (found is made, len(handed), at_once.until_looked_at) == (
-        (True, 1, UNTIL_LOOKED_AT) if passes else (False, 0, 0)
+        (False, 0, -cache.weight) if submits else (True, 1, UNTIL_LOOKED_AT)
     )

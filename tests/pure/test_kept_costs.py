@@ -53,5 +53,5 @@ def test_launches_and_reads_on_one_of_two_gpus_take_hardly_more_than_on_one(tmp_
         found.append(least)
     (launch, read), (kept_launch, kept_read) = found
     assert kept_launch - launch < 20
-    # Periods are looked at there, while the bytes are on their way.
-    assert kept_read - read < 190
+    # Looks at periods are counted there, while the bytes are on their way.
+    assert kept_read - read < 60

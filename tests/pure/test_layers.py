@@ -104,3 +104,24 @@ def test_no_function_of_the_executor_is_long():
     }
     assert len(lengths) > 400
     assert {name: length for name, length in lengths.items() if length > 40} == {}
+
+
+def test_an_account_alone_says_where_it_is_kept():
+    """What was found of its buffers' launches has to be forgotten with it (`Account.keep_on`)."""
+    found = {
+        (name, function.name, node.attr)
+        for name, path in MODULES.items()
+        if name.startswith("vdev.session.")
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr in ("keeper", "thrifty")
+    }
+    account = {
+        ("vdev.session.accounts", name, each)
+        for name in ("__init__", "keep_on")
+        for each in ("keeper", "thrifty")
+    }
+    assert found == account | {("vdev.session.choosing", "__init__", "thrifty")}

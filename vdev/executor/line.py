@@ -142,7 +142,7 @@ class Line:
     """The direct way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_home", "_job", "_last", "_leave", "_pending", "_stretch", "_told", "first",
+        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "_told", "first", "last",
         "latest", "looked_at", "tells_times", "visit", "worker",
     )  # fmt: skip
 
@@ -157,7 +157,7 @@ class Line:
         self._home = home
         self._alone = alone
         #: of the commands handed over here, the number of the last; and of the first since when nothing was submitted elsewhere
-        self._last, self.first = -1, 0
+        self.last, self.first = -1, 0
         self._stretch: Stretch | None = None  #: the last one
         self.latest: Completion | None = None  #: its completion: that of a queue whose last command it holds
         #: the command that is being handed over, as its step sees it; with the worker's turn
@@ -503,7 +503,7 @@ class Line:
         if not (goes_on and mark is worker.next_mark and stretch.is_open and stretch.clock[at] == step - 1):
             streak.stretch = (part := self._enter(entry, number, step, pending, timed)).stretch
             return part
-        worker.issued, self._last, part = step, number, _new(Part)
+        worker.issued, self.last, part = step, number, _new(Part)
         part.stretch, part.index = stretch, stretch.launches  # as in `_enter`
         stretch.entries.append(entry)
         stretch.ends.append(pending)
@@ -516,7 +516,7 @@ class Line:
 
     def _may_follow(self, streak: Streak, before: int) -> bool:
         """Whether a streak goes on behind command number `before`, which is none of its own: nothing else has changed anything for it."""
-        if not (self._alone or (self._last == before and self.first <= streak.number)):
+        if not (self._alone or (self.last == before and self.first <= streak.number)):
             return False
         return not self.worker.queue and self._home.completed >= self._home.submitted
 
@@ -593,7 +593,7 @@ class Line:
 
     def has_had_all_since(self, number: int) -> bool:
         """Whether all commands from that one on, which was handed over here, were."""
-        return self.first <= number and self._last == self._executor.last_number
+        return self.first <= number and self.last == self._executor.last_number
 
     def place(self, holdings: Holdings) -> bool:
         """Give a whole new buffer its memory on the worker, since its work waits for nothing else; False if that
@@ -700,7 +700,7 @@ class Line:
             stretch.ends += range(end + 1, end + more + 1)
             stretch.launches += more
             entered, end = 0, end + more
-        executor.last_number = stretch.last = self._last = stretch.number + stretch.launches - 1
+        executor.last_number = stretch.last = self.last = stretch.number + stretch.launches - 1
         worker.submitted = worker.issued = stretch.clock[self._at] = stretch.first + stretch.launches - 1
         stretch.mark.ends[-1] = end
         if executor.has_failed:
@@ -792,7 +792,7 @@ class Line:
         """
         worker, stretch, at = self.worker, self._stretch, self._at
         mark = worker.next_mark
-        if number != self._last + 1:
+        if number != self.last + 1:
             self.first = number
         if stretch is None or not (
             stretch.mark is mark
@@ -804,7 +804,7 @@ class Line:
         if pending < 0:
             pending = self._pending()
         worker.issued = step
-        self._last = number
+        self.last = number
         part = _new(Part)
         part.stretch, part.index = stretch, stretch.launches
         stretch.entries.append(entry)

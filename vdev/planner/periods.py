@@ -196,10 +196,10 @@ class Periods:
             self.former = 0
         return Turn.GO_ON
 
-    def pass_by(self, seconds: float) -> None:
-        """A period on one worker that is not on trial: only time passes, until several workers may be tried again."""
-        self.looks += 1
-        self.toll *= _FORGET
+    def pass_by(self, seconds: float, count: int = 1) -> None:
+        """So many periods on one worker that is not on trial: only time passes, until several workers may be tried again."""
+        self.looks += count
+        self.toll *= _FORGET if count == 1 else _FORGET**count
         self._began += seconds
 
     def add(self, kind: Hashable, seconds: float, *, split: bool) -> bool:

@@ -125,9 +125,17 @@ class Account:
         self.thought = self.thought_once = 0.0
         return found
 
+    def keep_on(self, keeper: int | None, *, thrifty: bool) -> None:
+        """Keep its buffers on that worker from now on, None: split their launches; `thrifty`: without plans. Nobody else changes either:
+        what was found of a buffer's launches holds no more.
+        """
+        self.keeper, self.thrifty = keeper, thrifty
+        for buffer in self.buffers:
+            buffer.stays = None
+
     def enter(self, buffer: VirtualBuffer) -> None:
         """A buffer belongs to it from now on."""
-        buffer.account = self
+        buffer.account, buffer.stays = self, None
         self.buffers[buffer] = None
         buffer.span = self.span
 
@@ -212,8 +220,7 @@ class Accounts:
             if buffer not in account.buffers:
                 account.enter(buffer)
         if account.keeper != kept:  # the first of them that is kept decides, as in the plan
-            account.keeper = kept
-            account.thrifty = account.thrifty and kept is not None
+            account.keep_on(kept, thrifty=account.thrifty and kept is not None)
             account.ways.changed()
             account.set_way(account.buffers)
         return account
@@ -259,7 +266,7 @@ class Accounts:
         account.presumed = bool(kept) and all(each.presumed for each in kept)
         account.cutoff.join(other.cutoff)
         if other.thrifty and account.keeper is None:
-            account.keeper, account.thrifty = other.keeper, True
+            account.keep_on(other.keeper, thrifty=True)
             self.without_plans[account] = None
             account.set_way(account.buffers)
         self.without_plans.pop(other, None)

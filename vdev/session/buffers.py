@@ -131,6 +131,7 @@ class VirtualBuffer:
         "reading",
         "resident",
         "span",
+        "stays",
         "used",
         "writer",
         "writing",
@@ -157,6 +158,9 @@ class VirtualBuffer:
         )
         #: the account of the buffers that belong together with it, where ways are chosen (`accounts`)
         self.account: Any = None
+        #: the worker on which launches on it run without plans, as one has shown, whatever their size, and that alone has all of it; None:
+        #: that is not known, as whenever its state, its account or the way of that changes
+        self.stays: int | None = None
         #: makes the last small read again, in the same state (`moves`)
         self.reading: RepeatedRead | None = None
         #: which bytes the last small read took, and the states before and after it: the second like it can be made again
@@ -192,7 +196,7 @@ class VirtualBuffer:
         before = self._state
         if state is not before:
             self._state, self.resident, self.reading, self.writing = state, state.resident, None, None
-            self.mapped = self.later = None
+            self.mapped = self.later = self.stays = None
             if self.occupancy is not None and state.replicas != before.replicas:
                 self.occupancy.change(before.replicas, state.replicas)
 

@@ -106,7 +106,9 @@ class Choosing:
         options, shared = self._options, self._by_size
         self._accounts = Accounts(options.min_items if shared else inf)
         self._samples = Samples(self.times, shared=shared, forced=self._forced)
-        self._looks = Looks(self.times)
+        self.looks = Looks(
+            self.times
+        )  #: at results; whoever waits asks first whether one has only to be counted
         self._counts = WorkerCounts(
             options, self._spans, self.times, self._samples, self._accounts, occupancy
         )
@@ -117,7 +119,7 @@ class Choosing:
             self.times,
             self._accounts,
             self._samples,
-            self._looks,
+            self.looks,
             self._counts,
             self._changes,
             by_size=shared,
@@ -291,7 +293,7 @@ class Choosing:
             return False
         self._samples.read()
         account = self._accounts.joined(large, stake.kept, tally)
-        self._looks.weighed(account)
+        self.looks.weighed(account)
         timing = self.times.timing(tally)
         self._counts.set(account, launch.kernel.plans.span_of(buffers))
         is_first = timing.begin(launch.kernel.plans)
@@ -323,7 +325,7 @@ class Choosing:
 
     def weighing_took(self, seconds: float) -> None:
         """To weigh the last launch took the host so long: that is not the program's own, and there is none of it once launches gain."""
-        if (account := self._looks.account) is not None:
+        if (account := self.looks.account) is not None:
             account.host.thought += seconds
             if account.keeper is None:
                 self.times.weighing.add(seconds)
@@ -387,7 +389,7 @@ class Choosing:
         """
         account.thought += thought
         if account.thought > FLOOR / 2:
-            account.thrifty = True
+            account.keep_on(account.keeper, thrifty=True)
             self.without_plans[account] = None
             account.thought = 0.0
 
@@ -436,7 +438,7 @@ class Choosing:
         """The program waits for so many bytes, by the host's clock at `at_ns`. Whether its launches take another way from now on."""
         if not self.thrifty or self._by_size or self._forced:
             return False
-        turn, account = self._looks.look(at_ns, nbytes), self._looks.account
+        turn, account = self.looks.look(at_ns, nbytes), self.looks.account
         if account is None:
             return False
         if turn is Turn.GO_ON:

@@ -64,10 +64,13 @@ class AtOnce(MapsAtOnce):
     def __init__(self, session: SessionCore, transfers: Transfers) -> None:
         super().__init__(session, transfers)
         self.until_looked_at = UNTIL_LOOKED_AT
+        self.submits: LaunchCache | None = None
         self._is_timed = False  #: the current launch is one that was looked at
         self._cached: CachedPlan | None = None  #: the plan of the last of the launches in a row
         self._standing: object = None  #: the executor's when the last of them was checked
         self._places: tuple[tuple[int, int, int], ...] = ()  #: where its pointers point
+        #: with several workers: the number of a command before which all of them had done what they were given, but the one that had it
+        self._others_done = -1
         self._limit = inf  #: work-items from which on those in a row take another way (`Cutoff.below`)
         #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
@@ -212,9 +215,37 @@ class AtOnce(MapsAtOnce):
         buffers: Sequence[VirtualBuffer],
         holdings: Sequence[Holdings],
         queue: QueueOrder,
+        stay: bool,
     ) -> bool:
-        """As `_is_kept`, where the launch's turn to be looked at has not come, or passes by; with fewer calls."""
+        """As `_is_kept`, with fewer calls: whose turn to be looked at has come, is looked at behind it. `stay`: all of the buffers are
+        known to (`VirtualBuffer.stays`): then it is one like those before if nothing was submitted elsewhere.
+        """
+        left, last = self.until_looked_at - cache.weight, queue.last
+        if (
+            stay
+            and left >= 0
+            and line.last == self._executor.last_number
+            and line.first <= self._others_done
+            and (last is line.latest or last is None)
+            and line.worker.number == self._at
+        ):
+            self.until_looked_at = left
+            return True
+        return self._are_kept(line, cache, ndrange, buffers, holdings, queue)
+
+    def _are_kept(
+        self,
+        line: Line,
+        cache: LaunchCache,
+        ndrange: NDRange,
+        buffers: Sequence[VirtualBuffer],
+        holdings: Sequence[Holdings],
+        queue: QueueOrder,
+    ) -> bool:
+        """The same where something may be otherwise for this launch than for the last one, or it is one to be looked at."""
         worker, left = line.worker.number, self.until_looked_at - cache.weight
+        if left < 0 and cache is self.submits:
+            return False
         seen: Account | None = None
         for buffer in buffers:  # loops, as in `Formed`
             account = buffer.account
@@ -233,13 +264,25 @@ class AtOnce(MapsAtOnce):
         if not (is_free or self._is_free(line, holdings, queue)):
             return False
         self.until_looked_at = left
-        # As for each long one: what would come of a look is asked last, since that counts it.
-        if left < 0 and not self.goes_on(cache, ndrange, buffers, worker):
-            self.until_looked_at = left + cache.weight
-            return False
         if worker != self._at:
             self.streak_length, self._at = 0, worker
+        self._note_staying(line, buffers)
         return True
+
+    def _note_staying(self, line: Line, buffers: Sequence[VirtualBuffer]) -> None:
+        """Launches on these buffers are kept on the line's worker, which has all of them: the next ones need not be asked, as long as
+        nothing changes for these, and nobody else can be reading any, as none but it has had work since all others had done theirs.
+        """
+        worker, executor = line.worker, self._executor
+        for buffer in buffers:
+            if buffer.stays is None and buffer.account.cutoff.below == inf:
+                buffer.stays = worker.number
+        if line.last != executor.last_number or line.first <= self._others_done:
+            return
+        for each in executor.all_workers:
+            if each is not worker and each.completed < each.submitted:
+                return
+        self._others_done = line.last
 
     def ready(
         self,
@@ -479,13 +522,7 @@ class AtOnce(MapsAtOnce):
         self._is_timed = False
         if choosing is None or cache is None:
             return False
-        limit = inf
-        for account in {*map(_account_of, buffers)}:
-            if account is None or not (account.thrifty and account.keeper == worker):
-                limit = 0.0
-            elif account.cutoff.below < limit:
-                limit = max(account.cutoff.below, cache.cutoff.below)
-        self._limit = limit
+        limit = self._limit = _limit_of(cache, buffers, worker)
         if (
             limit < inf
             and (nitems := ndrange.nitems) >= limit
@@ -499,7 +536,12 @@ class AtOnce(MapsAtOnce):
         if not (is_free or self._is_free(line, holdings, queue)):  # which mostly need not be asked
             return False
         self.until_looked_at -= cache.weight
-        if self.until_looked_at >= 0 or self.goes_on(cache, ndrange, buffers, worker):
+        if self.until_looked_at >= 0:
+            return True
+        if cache is self.submits:  # as a look behind the last one has found
+            self.submits, self.until_looked_at = None, UNTIL_LOOKED_AT
+            return False
+        if self.goes_on(cache, ndrange, buffers, worker):
             return True
         self.until_looked_at = UNTIL_LOOKED_AT
         began = busy_ns()
@@ -516,13 +558,39 @@ class AtOnce(MapsAtOnce):
         choosing = self._session.choosing
         if choosing is None:
             return False
-        for account in {*map(_account_of, buffers)}:
-            if account is None or not account.thrifty or account.keeper != worker:
-                return False  # another kernel's launch has changed that
+        if not _keep_all(buffers, worker):
+            return False  # another kernel's launch has changed that
         if not choosing.passes_by(cache, ndrange):
             return False
         self.until_looked_at = UNTIL_LOOKED_AT
         return True
+
+    def looked_at(
+        self,
+        hand_over: Callable[[], Part | None],
+        cache: LaunchCache,
+        ndrange: NDRange,
+        buffers: Sequence[VirtualBuffer],
+        worker: int,
+    ) -> Part | None:
+        """Hand over a launch over `ndrange` on these buffers to the worker that keeps them, and look whether such launches should still be
+        kept there, or the next one is to be sampled. A look takes the host as long as several launches: behind a launch the worker is
+        busy meanwhile, and only the next one takes another way. Under the session's lock.
+        """
+        choosing, began = self._session.choosing, busy_ns()
+        part = hand_over()
+        busy = busy_ns() - began
+        if part is None or choosing is None or self.goes_on(cache, ndrange, buffers, worker):
+            return part
+        if _keep_all(buffers, worker):
+            choosing.handed_over_at_once(busy * 1e-9)
+            self.until_looked_at, began = UNTIL_LOOKED_AT, busy_ns()
+            if choosing.is_to_be_submitted(cache, ndrange, buffers):
+                self.submits, self.until_looked_at = cache, 0
+            choosing.look_took((busy_ns() - began) * 1e-9)
+        if not _keep_all(buffers, worker):
+            self._executor.standing = object()  # launches take another way: none is repeated
+        return part
 
     def _hand_over_timed(
         self, line: Line, entry: Entry, standing: object, *, timed: Timed | None
@@ -538,6 +606,27 @@ class AtOnce(MapsAtOnce):
 def _keeps(account: Account | None, worker: int) -> bool:
     """Whether launches on the buffers of an account are made on that worker, without plans."""
     return account is not None and account.thrifty and account.keeper == worker
+
+
+def _keep_all(buffers: Sequence[VirtualBuffer], worker: int) -> bool:
+    """The same of all of these buffers' accounts."""
+    for account in {*map(_account_of, buffers)}:  # noqa: SIM110 (mostly there is one: a generator takes longer than the rest)
+        if not _keeps(account, worker):
+            return False
+    return True
+
+
+def _limit_of(cache: LaunchCache, buffers: Sequence[VirtualBuffer], worker: int) -> float:
+    """Work-items from which on a launch on these buffers may take another way: inf where size does not decide, 0 where they are not all
+    kept on that worker for launches without plans.
+    """
+    limit = inf
+    for account in {*map(_account_of, buffers)}:
+        if account is None or not (account.thrifty and account.keeper == worker):
+            return 0.0
+        if account.cutoff.below < limit:
+            limit = max(account.cutoff.below, cache.cutoff.below)
+    return limit
 
 
 def _may_join(buffers: Sequence[VirtualBuffer], worker: int | None) -> bool:

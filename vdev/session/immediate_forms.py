@@ -6,7 +6,8 @@ of that form (`vdev.executor.whole`). What might be otherwise for a launch is as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from vdev.executor.holdings import Holdings
     from vdev.executor.line import Line
     from vdev.executor.step import LaunchForm
-    from vdev.executor.stretch import Part
+    from vdev.executor.stretch import Entry, Part
     from vdev.executor.whole import Places
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.commands import Argument
@@ -43,6 +44,9 @@ class Placing(Protocol):
     """The session's immediate commands, as such launches see them (`vdev.session.immediate.AtOnce`)."""
 
     streak_length: int  #: launches in a row on one worker
+    until_looked_at: (
+        int  #: what launches may weigh until one is looked at; negative where the last one's turn has come
+    )
     is_alone: bool  #: whether there is no other worker
 
     def are_here(
@@ -58,10 +62,21 @@ class Placing(Protocol):
         buffers: Sequence[VirtualBuffer],
         holdings: Sequence[Holdings],
         queue: QueueOrder,
+        stay: bool,
     ) -> bool:
         """With several workers: whether a launch on these buffers, which are all on the line's, runs there without a plan, concerns
-        nobody else, and is none that is looked at.
+        nobody else, and is none that is to be submitted. `stay`: all of them are known to be kept there (`VirtualBuffer.stays`).
         """
+
+    def looked_at(
+        self,
+        hand_over: Callable[[], Part | None],
+        cache: LaunchCache,
+        ndrange: NDRange,
+        buffers: Sequence[VirtualBuffer],
+        worker: int,
+    ) -> Part | None:
+        """Hand over a launch over `ndrange` on these buffers whose turn to be looked at has come."""
 
 
 class Formed:
@@ -156,7 +171,7 @@ class Formed:
                 return None
             buffer = arg.buffer
             offsets |= arg.offset
-            are_here = are_here and buffer.resident == here and (alone or buffer.account is not None)
+            are_here = are_here and (buffer.resident if alone else buffer.stays) == here
             buffers.append(buffer)
             holdings.append(buffer.holdings)
         way = _APART
@@ -169,11 +184,14 @@ class Formed:
         form, cached, places = found
         if offsets:  # `Form.changes` refuses them where the form does not take them
             places = _shifted(places, args)
-        if not (alone or at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue)):
+        if not (alone or at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue, are_here)):
             return None
         del known[way]  # until it has made the launch
-        part = line.hand_over_formed(
-            form, (cached.prepared, holdings, args, ndrange, places, after), standing
+        entry = (cached.prepared, holdings, args, ndrange, places, after)
+        part = (
+            line.hand_over_formed(form, entry, standing)
+            if alone or at_once.until_looked_at >= 0
+            else self._looked_at(form, entry, standing, buffers)
         )
         if part is None:
             return None
@@ -188,6 +206,14 @@ class Formed:
         cached.outcome.launches += 1
         self._passes(ndrange)
         return part
+
+    def _looked_at(
+        self, form: LaunchForm, entry: Entry, standing: object, buffers: Sequence[VirtualBuffer]
+    ) -> Part | None:
+        """Hand over a launch on these buffers whose turn to be looked at has come."""
+        hand_over, ndrange = partial(self.line.hand_over_formed, form, entry, standing), entry[3]
+        assert ndrange is not None, "launches have one"
+        return self._at_once.looked_at(hand_over, self._cache, ndrange, buffers, self._at)
 
     def _tell(
         self,

@@ -44,12 +44,17 @@ class Maker(Protocol):
     streak_length: int  #: launches in a row on one worker
     is_alone: bool  #: whether there is no other worker
 
-    def goes_on(
-        self, cache: LaunchCache, ndrange: NDRange, buffers: Sequence[VirtualBuffer], worker: int
-    ) -> bool:
-        """Whether the turn of the next launch in a row, over `ndrange` on these buffers, to be looked at passes by; then the next turn is
-        as far off as ever.
-        """
+    submits: LaunchCache | None  #: of the kernel whose next launch is submitted
+
+    def looked_at(
+        self,
+        hand_over: Callable[[], Part | None],
+        cache: LaunchCache,
+        ndrange: NDRange,
+        buffers: Sequence[VirtualBuffer],
+        worker: int,
+    ) -> Part | None:
+        """Hand over a launch over `ndrange` on these buffers whose turn to be looked at has come."""
 
     def made(self, runs: Sequence[tuple[Made, int]], handles: Sequence[int]) -> Part | None:
         """Commands were made without Python."""
@@ -163,7 +168,7 @@ class InARow:
 
     takes_values = True
     __slots__ = (
-        "_at_once", "_cache", "_cached", "_line", "_looks", "_names", "_passes", "_queue", "_session", "_standing", "_streak", "_weight",
+        "_at_once", "_cache", "_cached", "_line", "_names", "_passes", "_queue", "_session", "_standing", "_streak", "_weight",
         "used",
     )  # fmt: skip
 
@@ -185,7 +190,7 @@ class InARow:
         self._line, self._streak, self._standing = line, streak, standing
         self._cached = cached  #: their plan
         self._queue = queue
-        self._cache, self._looks = cache, looks
+        self._cache = cache
         self._names: tuple[str, ...] | None = None  #: of its arguments, by slot
         self._weight = cache.weight if looks else 0
         self._passes = (cache.tally.passed if looks else UNWEIGHED).append
@@ -210,13 +215,17 @@ class InARow:
             recorder = session.recorder
             started = 0 if recorder is None else perf_counter_ns()
             left = at_once.until_looked_at - self._weight
-            if session.observers or (left < 0 and (left := self._left(ndrange, args)) < 0):
-                return None
-            again = partial(line.again_timed, timed=timed_in(queue)) if queue.profiled else line.again
-            part = again(streak, self._standing, ndrange, args, after)
-            if part is None:
+            if session.observers:
                 return None
             at_once.until_looked_at = left
+            again = partial(line.again_timed, timed=timed_in(queue)) if queue.profiled else line.again
+            part = (
+                again(streak, self._standing, ndrange, args, after)
+                if left >= 0
+                else self._looked_at(again, ndrange, args, after)
+            )
+            if part is None:
+                return None
             at_once.streak_length += 1
             if recorder is not None and self._cached.shape is not None:
                 recorder.handed_over(part.number, started, queue, self._cached.shape)
@@ -248,13 +257,25 @@ class InARow:
             holdings, states = [*map(_holdings_of, buffers)], (*map(_state_of, buffers),)
             recorder.exchanges.stayed(shape, holdings, self._names, states)
 
-    def _left(self, ndrange: NDRange, args: Sequence[Argument]) -> int:
-        """The turn of the next launch, over `ndrange` with these `args`, to be looked at has come: what launches after it may weigh until
-        the next turn, -1 where it is looked at.
+    def _looked_at(
+        self,
+        again: Callable[..., Part | None],
+        ndrange: NDRange,
+        args: Sequence[Argument],
+        after: Sequence[Completion],
+    ) -> Part | None:
+        """Hand over, by `again`, a launch over `ndrange` with these `args`, whose turn to be looked at has come; None where it has to be
+        submitted.
         """
-        at_once, cache = self._at_once, self._cache
-        if not self._looks:
-            return -1
-        goes_on = at_once.goes_on(cache, ndrange, self._streak.buffers(args), self._line.worker.number)
+        cache, worker, streak = self._cache, self._line.worker.number, self._streak
+        if self._at_once.submits is cache:
+            return None
+        part = self._at_once.looked_at(
+            partial(again, streak, self._standing, ndrange, args, after),
+            cache,
+            ndrange,
+            streak.buffers(args),
+            worker,
+        )
         self._weight = cache.weight
-        return at_once.until_looked_at if goes_on else -1
+        return part

@@ -13,6 +13,8 @@ from vdev.session.way_times import WayTimes
 
 #: looks after which launches over several workers that were not weighed in between are taken to be over
 _PATIENCE = 256
+#: looks of a program on one worker that are only counted before one is looked at again
+_PASSING = 64
 
 
 class Looks:
@@ -24,6 +26,9 @@ class Looks:
         self._at_ns = 0  #: of the last look
         self._nbytes = 0
         self._since = 0  #: looks since then
+        #: Looks that whoever waits need only count, one less for each, while that account's launches take no plans: nothing follows from
+        #: them, and a look takes the host as long as a part of a launch. And how many they were when the account was looked at.
+        self.passes = self._given = 0
         #: when the last window ended: looks, and launches by kernel
         self._looks = 0
         self._launches: dict[int, int] = {}
@@ -32,16 +37,20 @@ class Looks:
         """Launches of an account were. While others are split, those on one worker are a part of their periods like anything else that
         the program does.
         """
+        self._count_passed()
         if account is not self.account:
             others = self.account is not None and self.account.keeper is None and self._since < _PATIENCE
             if others and account.keeper is not None:
                 return
             self.account, self._at_ns = account, 0
+            self.passes = self._given = 0
             self._launches = {}
         self._since = 0
 
     def look(self, at_ns: int, nbytes: int) -> Turn:
         """The program waits for so many bytes."""
+        passed = self._count_passed()
+        self.passes = self._given = 0
         before_ns, self._at_ns = self._at_ns, at_ns
         before, self._nbytes = self._nbytes, nbytes
         account = self.account
@@ -56,6 +65,10 @@ class Looks:
         periods = account.periods
         if not split and not periods.on_trial:  # most looks of a program that is on one worker
             periods.pass_by((at_ns - before_ns) * 1e-9)
+            if not account.tried:  # which is decided behind the first one
+                self.passes = self._given = _PASSING
+            return Turn.GO_ON
+        if passed:  # what has passed since the last look was no single period
             return Turn.GO_ON
         if not periods.add((before, nbytes), (at_ns - before_ns) * 1e-9, split=split):
             return Turn.GO_ON
@@ -63,6 +76,14 @@ class Looks:
             return periods.end()
         turn = periods.compare()
         return self._judge(account, periods) if turn is Turn.GO_ON and periods.is_full else turn
+
+    def _count_passed(self) -> int:
+        """Enter the looks that were only counted since the last one; how many these were. The next look knows what time they took."""
+        passed, self._given = self._given - self.passes, self.passes
+        if passed and self.account is not None:
+            self._since += passed
+            self.account.periods.pass_by(0.0, passed)
+        return passed
 
     def _judge(self, account: Account, periods: Periods) -> Turn:
         kernels = list(account.kernels.values())

@@ -533,7 +533,12 @@ class Moves:
         choosing, executor = self._session.choosing, self._session.executor
         executor.waits += 1
         self._looked_behind = executor.last_number
-        if choosing is not None and choosing.looked(time.perf_counter_ns(), nbytes):
+        if choosing is None:
+            return
+        looks = choosing.looks
+        if looks.passes and looks.account.thrifty:  # type: ignore[union-attr]  # only those of an account pass
+            looks.passes -= 1
+        elif choosing.looked(time.perf_counter_ns(), nbytes):
             executor.standing = object()  # launches take another way: none is repeated
 
     def look_once(self) -> None:

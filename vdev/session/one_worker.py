@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 from vdev.observe.tallies import KernelTally
@@ -28,6 +27,7 @@ from vdev.session.way_changes import WayChanges, dearer
 from vdev.session.way_times import FLOOR, FLOOR_HANDS, WayTimes
 from vdev.session.worker_counts import WorkerCounts
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.values import replace
 
 logger = logging.getLogger("vdev.session.choosing")
 
@@ -303,8 +303,10 @@ class OneWorker:
         """What so many launches without plans have at stake, the last of which has `stake`: those of each size what they have. One for a
         coarse grid takes next to nothing, beside one for the finest.
         """
-        spaces, total = {each.global_size: each for each in tally.passed}, len(tally.passed)
-        timing.spaces = max(timing.spaces, len(spaces))
+        spaces, total = {}, len(tally.passed)
+        if len({*map(id, tally.passed)}) > 1:  # mostly they are one object
+            spaces = {each.global_size: each for each in tally.passed}
+        timing.spaces = max(timing.spaces, len(spaces) or min(total, 1))
         if len(spaces) < 2:
             tally.passed.clear()
             return [(stake, count)]
@@ -370,7 +372,8 @@ class OneWorker:
         logger.debug(
             "launches on %d buffers have plans again, to see what they exchange", len(account.buffers)
         )
-        account.thrifty, account.thought = False, 0.0
+        account.keep_on(account.keeper, thrifty=False)
+        account.thought = 0.0
         self._accounts.without_plans.pop(account, None)
         account.split_states.clear()
         account.ways.changed()

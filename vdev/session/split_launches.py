@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from math import inf
 
 from vdev.observe.tallies import KernelTally
@@ -25,6 +24,7 @@ from vdev.session.kernel_timing import LONG_UNKNOWN, SETTLING, KernelTiming
 from vdev.session.samples import Samples
 from vdev.session.way_times import FLOOR, FLOOR_HANDS, FORGET, WayTimes
 from vdev.session.worker_counts import WorkerCounts
+from vdev.translators.values import replace
 
 logger = logging.getLogger("vdev.session.choosing")
 

@@ -7,7 +7,6 @@ the buffers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from vdev.planner.directory import BufferState, kept_on
@@ -20,6 +19,7 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.session.launch_plans import CachedPlan
 from vdev.session.requests import EvaluationFault, request_of
+from vdev.translators.values import replace
 
 _MOST_PLANS = 1024
 

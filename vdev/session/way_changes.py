@@ -80,7 +80,7 @@ class WayChanges:
         for buffer in buffers:
             account.enter(buffer)
         if account.keeper not in with_room(account, self._occupancy, self._options.workers):
-            account.keeper = None
+            account.keep_on(None, thrifty=account.thrifty)
             if not self._keep(account, True, on_trial=False):
                 return False
         self._accounts.without_plans[account] = None
@@ -90,13 +90,13 @@ class WayChanges:
     def _split(self, account: Account) -> None:
         """Launches are split that were on one worker."""
         logger.info("%d buffers are no longer kept on worker %d", len(account.buffers), account.keeper)
-        account.keeper = None
+        was_thrifty = account.thrifty
+        account.keep_on(None, thrifty=False)
         account.split_states.clear()
         account.tried = ()
         account.gained_before = account.gained
-        account.returns += account.thrifty
+        account.returns += was_thrifty
         account.prepaid = _PREPAID * sum(timing.settling_seconds for _, timing, _ in account.kernels.values())
-        account.thrifty = False
         account.remember(self._counts.of(account))
         self._accounts.without_plans.pop(account, None)
         self.alone -= account.alone | account.kernels.keys()
@@ -116,11 +116,11 @@ class WayChanges:
 
     def _keep(self, account: Account, thrifty: bool, *, on_trial: bool) -> bool:
         """Launches are on one worker from now on. False where none has room for all of their buffers."""
-        account.keeper = self._roomiest(account, thrifty)
-        if account.keeper is None:
+        keeper = self._roomiest(account, thrifty)
+        account.keep_on(keeper, thrifty=account.thrifty if keeper is None else thrifty)
+        if keeper is None:
             account.barred = True
             return False
-        account.thrifty = thrifty
         # Where launches shrink, those that lose come after some that have gained more: on new buffers, these are the first again.
         begin_split = thrifty and (on_trial or account.gained > 0)
         self._count_trial(account)

@@ -1,18 +1,18 @@
 /* Launches of a form: `vdev/executor/whole.py` and `vdev/session/immediate_forms.py`. */
 
-enum { KINDS, NDRANGE, NUMBER, PLACES, POINTERS, STEP };
+enum { KINDS, NDRANGE, NUMBER, PLACES, POINTERS };
 enum { NBYTES, REPLICAS, WRITTEN };
 enum { ALLOCATION, START, STOP };
 enum { ALONE, AT, AT_ONCE, CACHE, KNOWN, PASSES, ITS_POINTERS, SESSION, LINE };
-enum { ACCOUNT, HOLDINGS, RESIDENT, USED };
+enum { HOLDINGS, RESIDENT, STAYS, USED };
 enum { BUFFER, OFFSET };
 static struct slotted
-    form_class = {.name = "Form", .slots = {"_kinds", "_ndrange", "_number", "_places", "_pointers", "_step"}},
+    form_class = {.name = "Form", .slots = {"_kinds", "_ndrange", "_number", "_places", "_pointers"}},
     holdings_class = {.name = "Holdings", .slots = {"nbytes", "replicas", "written"}},
     replica_class = {.name = "Replica", .slots = {"allocation", "start", "stop"}},
     formed_class = {.name = "Formed",
                     .slots = {"_alone", "_at", "_at_once", "_cache", "_known", "_passes", "_pointers", "_session", "line"}},
-    buffer_class = {.name = "VirtualBuffer", .slots = {"account", "holdings", "resident", "used"}},
+    buffer_class = {.name = "VirtualBuffer", .slots = {"holdings", "resident", "stays", "used"}},
     argument_class = {.name = "BufferArg", .slots = {"buffer", "offset"}};
 
 #define OF_FORM(object, slot) SLOT(form_class, object, slot)
@@ -33,53 +33,32 @@ static PyObject *whole_memory(PyObject *holdings, number worker) {
 static PyObject *with_memory(PyObject *self, PyObject *holdings, PyObject *args) {
     PyObject *pointers = OF_FORM(self, POINTERS), *kinds = OF_FORM(self, KINDS), *now = PySequence_List(args);
     number worker, at, slot;
-    int wrong = now == NULL || read_number(OF_FORM(self, NUMBER), &worker);
+    int wrong = now == NULL || read_number(OF_FORM(self, NUMBER), &worker) || length_of(kinds) != PyList_Size(now);
     for (length each = 0, count = length_of(pointers); !wrong && each < count; each++) {
         wrong = read_places(at_place(pointers, each), &at, &slot);
         PyObject *memory = wrong ? NULL : whole_memory(at_place(holdings, slot), worker);
         wrong = memory == NULL || at < 0 || at >= PyList_Size(now) || PyList_SetItem(now, at, kept(memory));
     }
-    for (length each = 0, count = length_of(kinds); !wrong && each < count; each++) {
-        PyObject *pair = at_place(kinds, each);
-        wrong = pair == NULL || type_of(pair) != tuple_type || read_number(item(pair, 0), &at) || at < 0 || at >= PyList_Size(now) ||
-                type_of(PyList_GetItem(now, at)) != item(pair, 1);
-    }
+    for (length each = 0, count = length_of(kinds); !wrong && each < count; each++)
+        wrong = type_of(PyList_GetItem(now, each)) != at_place(kinds, each);
     if (!wrong) return now;
     drop(now);
     return odd();
 }
 
-/* The shape of a launch, the caller's: None for the last launch's. NULL with an error, or where it is not known. */
-static PyObject *shape_of(PyObject *self, PyObject *worker, PyObject *ndrange) {
-    if (ndrange == OF_FORM(self, NDRANGE)) return kept(none);
-    if (ndrange == none) return NULL;
-    PyObject *step = kept(OF_FORM(self, STEP)), *places = kept(OF_FORM(self, PLACES)), *shape = CALL(step, over, worker, ndrange, places);
-    Py_DecRef(step);
-    Py_DecRef(places);
-    if (shape != none) return shape;
-    Py_DecRef(shape);
-    return NULL;
-}
-
 /* `Form.changes`. */
 static PyObject *changes(PyObject *self, PyObject *worker, PyObject *entry) {
     if (type_of(entry) != tuple_type || size(entry) != 6 || holdings_class.class == NULL || replica_class.class == NULL) return NULL;
-    PyObject *ndrange = item(entry, 3), *places = item(entry, 4), *result = NULL;
-    PyObject *shape = shape_of(self, worker, ndrange);
-    if (shape == NULL) return odd(); /* which it is in Python, too */
-    PyObject *now = with_memory(self, item(entry, 1), item(entry, 2));
-    if (now == NULL) {
-        Py_DecRef(shape);
-        return NULL;
-    }
-    if (places != OF_FORM(self, PLACES)) result = CALL(self, _shifted, worker, now, shape, ndrange, places);
+    PyObject *ndrange = item(entry, 3), *places = item(entry, 4), *result = NULL, *now = with_memory(self, item(entry, 1), item(entry, 2));
+    if (now == NULL) return NULL;
+    if (places != OF_FORM(self, PLACES)) result = CALL(self, _shifted, worker, now, ndrange, places);
+    else if (ndrange != OF_FORM(self, NDRANGE)) result = CALL(self, _over, worker, now, ndrange);
     else if ((result = PyTuple_New(3)) != NULL) {
         PyTuple_SetItem(result, 0, kept(now));
-        PyTuple_SetItem(result, 1, kept(shape));
+        PyTuple_SetItem(result, 1, kept(none));
         PyTuple_SetItem(result, 2, kept(ndrange));
     }
     Py_DecRef(now);
-    Py_DecRef(shape);
     return result;
 }
 
@@ -97,14 +76,14 @@ static void let_go(struct reached *reached) {
     drop(reached->way);
 }
 
-/* The buffer to whose beginning an argument points, borrowed, where it is on that worker; NULL otherwise. */
+/* The buffer to whose beginning an argument points, borrowed, where it is on that worker, with others beside it kept there; NULL otherwise. */
 static PyObject *buffer_of(PyObject *arg, number worker, int alone) {
-    number offset, resident;
+    number offset, where;
     if (arg == NULL || type_of(arg) != argument_class.class) return NULL;
     if (read_number(SLOT(argument_class, arg, OFFSET), &offset) || offset != 0) return NULL;
     PyObject *buffer = SLOT(argument_class, arg, BUFFER);
-    if (type_of(buffer) != buffer_class.class || read_number(SLOT(buffer_class, buffer, RESIDENT), &resident) || resident != worker) return NULL;
-    return alone || SLOT(buffer_class, buffer, ACCOUNT) != none ? buffer : NULL;
+    if (type_of(buffer) != buffer_class.class || read_number(SLOT(buffer_class, buffer, alone ? RESIDENT : STAYS), &where)) return NULL;
+    return where == worker ? buffer : NULL;
 }
 
 /* Numbers of the pointers that come first to the same buffers; nothing where each points to another one. */
@@ -145,7 +124,17 @@ static int find_reached(struct reached *reached, PyObject *pointers, PyObject *a
     return wrong;
 }
 
-/* The call of `Line.hand_over_formed`; NULL with an error. `found`: form, plan and places. */
+/* Whether the turn of a launch to be looked at has come; ODD with an error. */
+static int is_looked_at(PyObject *self) {
+    number left = 0;
+    PyObject *at_once = kept(OF_FORMED(self, AT_ONCE)), *value = ATTRIBUTE(at_once, until_looked_at);
+    int yes = value == NULL ? ODD : read_number(value, &left) == 0 && left < 0;
+    drop(value);
+    Py_DecRef(at_once);
+    return yes;
+}
+
+/* The call of `Line.hand_over_formed`, or of `_looked_at`; NULL with an error. `found`: form, plan and places. */
 static PyObject *hand_over(PyObject *self, PyObject *found, struct reached *reached, PyObject *const *given) {
     PyObject *ndrange = given[1], *args = given[2], *after = given[3], *standing = given[4];
     PyObject *line = kept(OF_FORMED(self, LINE)), *prepared = ATTRIBUTE(item(found, 1), prepared), *part = NULL;
@@ -153,7 +142,9 @@ static PyObject *hand_over(PyObject *self, PyObject *found, struct reached *reac
     if (entry != NULL) {
         PyObject *items[] = {prepared, reached->holdings, args, ndrange, item(found, 2), after};
         for (length at = 0; at < 6; at++) PyTuple_SetItem(entry, at, kept(items[at]));
-        part = CALL(line, hand_over_formed, item(found, 0), entry, standing);
+        int looked_at = OF_FORMED(self, ALONE) != no ? 0 : is_looked_at(self);
+        if (looked_at == 0) part = CALL(line, hand_over_formed, item(found, 0), entry, standing);
+        else if (looked_at == 1) part = CALL(self, _looked_at, item(found, 0), entry, standing, reached->buffers);
         Py_DecRef(entry);
     }
     drop(prepared);
@@ -184,12 +175,13 @@ static int count_launch(PyObject *self, PyObject *part, PyObject *found, struct 
     return right;
 }
 
-/* Whether the session keeps a launch where it is; ODD with an error. */
+/* Whether the session keeps a launch where it is, whose buffers are known to be kept there; ODD with an error. */
 static int is_kept(PyObject *self, struct reached *reached, PyObject *queue, PyObject *ndrange) {
     PyObject *at_once = kept(OF_FORMED(self, AT_ONCE)), *cache = kept(OF_FORMED(self, CACHE)), *line = kept(OF_FORMED(self, LINE));
-    PyObject *answer = CALL(at_once, are_kept, line, cache, ndrange, reached->buffers, reached->holdings, queue);
+    PyObject *stay = PyBool_FromLong(1), *answer = CALL(at_once, are_kept, line, cache, ndrange, reached->buffers, reached->holdings, queue, stay);
     int yes = answer == NULL ? ODD : PyObject_IsTrue(answer);
     drop(answer);
+    drop(stay);
     Py_DecRef(at_once);
     Py_DecRef(cache);
     Py_DecRef(line);

@@ -1,11 +1,11 @@
 /* The direct way to a worker: `vdev/executor/line.py`. */
 
-enum { IS_ALONE, ITS_NUMBER, LAST, STRETCH, FIRST, WORKER };
+enum { IS_ALONE, ITS_NUMBER, STRETCH, FIRST, LAST, WORKER };
 enum { CLOCK, ENDS, ENTRIES, IS_OPEN, ITS_LAST, LAUNCHES, MARK };
 enum { INDEX, ITS_STRETCH };
 enum { ENDS_OF_MARK };
 static struct slotted
-    line_class = {.name = "Line", .slots = {"_alone", "_at", "_last", "_stretch", "first", "worker"}},
+    line_class = {.name = "Line", .slots = {"_alone", "_at", "_stretch", "first", "last", "worker"}},
     stretch_class = {.name = "Stretch", .slots = {"clock", "ends", "entries", "is_open", "last", "launches", "mark"}},
     part_class = {.name = "Part", .slots = {"index", "stretch"}},
     mark_class = {.name = "Mark", .slots = {"ends"}};
