@@ -349,7 +349,8 @@ def test_launches_of_a_form_are_handed_over(seed: int) -> None:
         session = SimpleNamespace(number=7, recorder=recorder)
         at_once = SimpleNamespace(
             streak_length=1, until_looked_at=rng.choice((0, 0, 5, -1)),
-            looked_at=world.called("looked at", lambda hand_over, *given: hand_over()), are_here=world.called("are_here", lambda *given: rng.random() < 0.5),
+            looked_at=world.called("looked at", lambda hand_over, *given: hand_over()),
+            are_here=world.called("are_here", lambda *given: rng.random() < 0.5),
             are_kept=world.called("are_kept", lambda *given: 1 // 0 if rng.random() < 0.05 else rng.random() < 0.8),
         )  # fmt: skip
         line = SimpleNamespace(
@@ -380,7 +381,7 @@ def test_launches_of_a_form_are_handed_over(seed: int) -> None:
                 "_handed_over",
                 formed,
                 "queue",
-                rng.choice(("ndrange", None)),
+                "ndrange",
                 given,
                 (),
                 "standing",
