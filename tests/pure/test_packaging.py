@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 COMPILED = (
     "vdev/icd/libvdev_opencl.so",
     "vdev/backends/libvdev_calls.so",
+    "vdev/backends/libvdev_launches.so",
     "vdev/translators/ranges/libvdev_ranges.so",
 )
 BUILD = "import sys, backend; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
