@@ -236,6 +236,9 @@ def test_calls(seed: int, arrays: bool) -> None:
         for _ in range(12):
             if world.random.random() < 0.1:
                 world.random.choice(kernels.wrappers)._vdev_state.references = world.random.randrange(2)
+            released = world.random.choice(kernels.wrappers)._vdev_state
+            if world.random.random() < 0.05 and hasattr(released, "argument"):
+                del released.argument
             yield call(type(repeat), "takes", repeat, kernel, kernels.call())
             yield kernel.args, kernel.repetition, repeat._values, repeat._captured, repeat._memories
             if isinstance(repeat, RepeatOfArrays):

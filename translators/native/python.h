@@ -101,6 +101,7 @@ static struct {
 #define WORD(object, at) (((PyObject **)(object))[at])
 
 UNUSED static PyObject *type_of(PyObject *object) {
+    if (object == NULL) return NULL; /* a slot that has nothing */
     if (layout.type) return WORD(object, layout.type);
     PyObject *type = PyObject_Type(object);
     if (type != NULL) Py_DecRef(type); /* it lives as long as the object does */

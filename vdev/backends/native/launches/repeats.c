@@ -42,7 +42,8 @@ static int add_memory(struct call *call, PyObject *wrapper, number at, int count
     call->memories[call->count++] = memory;
     if (type_of(memory) != memory_class.class || at < 0 || at >= size(call->captured)) return ODD;
     if (counts && (read_number(SLOT(memory_class, memory, REFERENCES), &references) || references <= 0)) return ODD;
-    return PyTuple_SetItem(call->captured, at, kept(SLOT(memory_class, memory, ARGUMENT)));
+    PyObject *argument = SLOT(memory_class, memory, ARGUMENT); /* which a released one has no more */
+    return argument == NULL ? ODD : PyTuple_SetItem(call->captured, at, kept(argument));
 }
 
 static int add_buffers(struct call *call, PyObject *places, int counts) {
