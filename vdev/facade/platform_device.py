@@ -104,10 +104,8 @@ class Device(Handle):
 
     def __init__(self, platform: Platform, session: Session) -> None:
         self._handle = 0
-        self._address: tuple[Any, int] = (
-            None,
-            0,
-        )  #: the handle that it had when it was asked for, and what that was as an integer
+        #: the handle that it had when it was asked for, and what that was as an integer
+        self._address: tuple[Any, int] = (None, 0)
         self._vdev_state = DeviceState(platform, device_info.device_values(session.workers))
 
     @property

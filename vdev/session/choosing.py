@@ -106,9 +106,8 @@ class Choosing:
         options, shared = self._options, self._by_size
         self._accounts = Accounts(options.min_items if shared else inf)
         self._samples = Samples(self.times, shared=shared, forced=self._forced)
-        self.looks = Looks(
-            self.times
-        )  #: at results; whoever waits asks first whether one has only to be counted
+        #: at results; whoever waits asks first whether one has only to be counted
+        self.looks = Looks(self.times)
         self._counts = WorkerCounts(
             options, self._spans, self.times, self._samples, self._accounts, occupancy
         )

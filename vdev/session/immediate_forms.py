@@ -44,9 +44,8 @@ class Placing(Protocol):
     """The session's immediate commands, as such launches see them (`vdev.session.immediate.AtOnce`)."""
 
     streak_length: int  #: launches in a row on one worker
-    until_looked_at: (
-        int  #: what launches may weigh until one is looked at; negative where the last one's turn has come
-    )
+    #: what launches may weigh until one is looked at; negative where the last one's turn has come
+    until_looked_at: int
     is_alone: bool  #: whether there is no other worker
 
     def are_here(

@@ -61,9 +61,8 @@ class SpareBuffers:
         self._lock = threading.Lock()
         #: what launches know them by, in the order in which they were released
         self._kept: dict[BufferArg, None] = {}
-        self._by_size: dict[
-            int, list[BufferArg]
-        ] = {}  #: those of one size, in bytes, in that order; of some sizes none
+        #: those of one size, in bytes, in that order; of some sizes none
+        self._by_size: dict[int, list[BufferArg]] = {}
         self.nbytes = 0  #: of all of them
         self._is_closed = False
 

@@ -207,8 +207,9 @@ static PyObject *handed_over(PyObject *self, PyObject *const *given) {
     if (stays == 0) part = kept(none);
     else if (stays == 1 && PyDict_DelItem(known, reached.way) == 0) { /* until it has made the launch */
         part = hand_over(self, found, &reached, given);
+        /* The launch was made: without an error it is never left to Python, which would make it again. */
         if (part != NULL && part != none &&
-            (PyDict_SetItem(known, reached.way, found) || !count_launch(self, part, found, &reached, given))) {
+            (PyDict_SetItem(known, reached.way, found) || !count_launch(self, part, found, &reached, given)) && PyErr_Occurred() != NULL) {
             Py_DecRef(part);
             part = NULL;
         }

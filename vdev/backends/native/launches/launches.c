@@ -18,8 +18,8 @@
 /* ---- names of attributes and methods -------------------------------------------------------------------------------- */
 
 #define NAMES(X)                                                                                                           \
-    X(_changed) X(_looked_at) X(_over) X(_shifted) X(_tell) X(_vdev_state) X(are_here) X(are_kept) X(base_data) X(dtype) X(hand_over_formed)      \
-    X(issued) X(launches) X(next_mark) X(number) X(offset) X(outcome) X(prepared) X(queue)             \
+    X(_changed) X(_looked_at) X(_over) X(_shifted) X(_tell) X(_vdev_state) X(are_kept) X(base_data) X(dtype)               \
+    X(hand_over_formed) X(issued) X(launches) X(next_mark) X(number) X(offset) X(outcome) X(prepared) X(queue)             \
     X(recorder) X(shape) X(streak_length) X(strides) X(takes_values) X(tobytes) X(until_looked_at)
 
 enum {

@@ -15,7 +15,7 @@ static struct slotted
 
 static int is_number(PyObject *object, number wanted) {
     number value;
-    return object != NULL && read_number(object, &value) == 0 && value == wanted;
+    return read_number(object, &value) == 0 && value == wanted;
 }
 
 /* Whether a command goes on with that stretch, for which the worker has this mark. */
