@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from vdev.translators.dialects.cuda.program import Apart
+from vdev.translators.dialects.cuda.program import Apart, CudaKernel
 from vdev.translators.dialects.cuda.translation import translate_cuda
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
@@ -127,6 +127,31 @@ def test_only_the_second_version_reads_past_what_is_stored() -> None:
     assert "ld.global.nc" not in plain
 
 
+def _shape(info: CudaKernel, size: int) -> LaunchShape:
+    """1024 work-items in groups of `size`."""
+    ndrange = NDRange((1024,), (size,), (0,))
+    chunk = whole_chunk(ndrange)
+    return launch_shape(ndrange, chunk, info.pack(ndrange, chunk, (0, 0, 0))[:-8], 0)
+
+
+def test_the_largest_groups_have_a_second_version_too() -> None:
+    backend, driver = cuda_without_a_gpu()
+    info = translate_cuda(parse_program(HEAD + LOOP + "}", (), target=TARGET)).kernels["f"]
+    usual, usual_apart, largest, largest_apart = (
+        Kernel(info, Loaded(threads), number, backend.driver)  # type: ignore[arg-type]
+        for number, threads in enumerate((256, 256, 1024, 1024), 1)
+    )
+    usual.apart, usual.small, largest.apart = usual_apart, largest, largest_apart
+    blocks = [SimpleNamespace(ptr=0x7F00_0000_1000 * number) for number in (1, 2, 3)]
+    apart: list[Any] = [*(CudaAllocation(block, 4096) for block in blocks), struct.pack("<i", 7)]
+    for args, size, number in ((apart, 256, 2), (apart, 512, 4), ([apart[1], *apart[1:]], 512, 3)):
+        shape = _shape(info, size)
+        backend.launch(usual, args, shape)
+        backend.again(usual, args, shape)()
+        backend.again_whole(usual, args, shape)(args, None)
+        assert [call[0] for call in driver.launched[-3:]] == [number] * 3
+
+
 def test_groups_for_which_the_second_version_has_no_registers_take_the_first() -> None:
     backend, driver = cuda_without_a_gpu()
     info = translate_cuda(parse_program(HEAD + LOOP + "}", (), target=TARGET)).kernels["f"]
@@ -135,12 +160,7 @@ def test_groups_for_which_the_second_version_has_no_registers_take_the_first() -
     blocks = [SimpleNamespace(ptr=0x7F00_0000_1000 * number) for number in (1, 2, 3)]
     args: list[Any] = [*(CudaAllocation(block, 4096) for block in blocks), struct.pack("<i", 7)]
 
-    def shape(size: int) -> LaunchShape:
-        ndrange = NDRange((1024,), (size,), (0,))
-        chunk = whole_chunk(ndrange)
-        return launch_shape(ndrange, chunk, info.pack(ndrange, chunk, (0, 0, 0))[:-8], 0)
-
-    small, large = shape(64), shape(128)
+    small, large = _shape(info, 64), _shape(info, 128)
     for given in (small, large):
         backend.launch(kernel, args, given)
     again = backend.again(kernel, args, small)

@@ -348,8 +348,25 @@ def test_a_program_is_translated_and_compiled_once(tmp_path: Path) -> None:
     options = [options for _, options in compiler.asked]
     assert len(options) == 2
     assert options[0][0] == options[1][0] == "--gpu-architecture=sm_90"
-    assert "--maxrregcount=64" in options[1]
-    assert "--maxrregcount=64" not in options[0]
+    assert [option for option in options[1] if option not in options[0]] == [
+        kernel.bounded(1024) for kernel in first.kernels.values()
+    ]
+
+
+def test_a_program_s_own_number_of_registers_comes_before_bounds(tmp_path: Path) -> None:
+    compiler, given = _Compiler(), ("-cl-nv-maxrregcount=80",)
+    found = translated(
+        BackendProgram("", given, parse_program(HALF_FULL, given, target=TARGET)),
+        Cubins(tmp_path, compiler, "1"),
+    )
+    unsized = found.kernels["any_size"]
+    found.cubin("sm_90")
+    found.cubin("sm_90", full_groups=True)  # in which kernels with any number of registers cannot run
+    (_, own), (_, full) = compiler.asked
+    assert "--maxrregcount=80" in own
+    assert "--maxrregcount=80" not in full
+    assert [option for option in own if option.startswith("-D")] == [unsized.bounded(None)]
+    assert [option for option in full if option.startswith("-D")] == [unsized.bounded(1024)]
 
 
 REQUIRED = "kernel __attribute__((reqd_work_group_size(64, 1, 1))) "
@@ -406,7 +423,7 @@ def test_kernels_that_live_from_the_cache_are_compiled_for_fewer_groups(
         full_groups=full_groups,
     )
     assert loaded.module == len(cupy.loaded) == len(compiler.asked) == (2 if asked else 1)
-    further = [option for option in compiler.asked[-1][1] if option.startswith("-D")]
+    further = [option for option in compiler.asked[-1][1] if "_resident=" in option]
     assert further == (asked or [])
     assert cupy.unloaded == ([1] if asked else [])  # nothing of it has been launched
     module = loaded.module
@@ -432,6 +449,23 @@ def test_the_compiler_is_told_how_many_groups_are_resident() -> None:
         assert done, text
         assert text.count(".maxntid 64") == 3
         assert text.count(".minnctapersm 12") == (1 if count else 0) == text.count(".minnctapersm")
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+@pytest.mark.parametrize(
+    ("threads", "found"), [("", 256), (1024, 1024), (None, None)], ids=["usual", "largest", "no"]
+)
+def test_the_compiler_is_told_of_bounds_where_no_size_is_required(
+    threads: int | str | None, found: int | None
+) -> None:
+    program = translate_cuda(parse_program(HALF_FULL, (), target=TARGET))
+    kernel = program.kernels["any_size"]
+    options = [] if isinstance(threads, str) else [kernel.bounded(threads)]
+    done, text = compile_cuda(program.source, [*program.options, *options])
+    assert done, text
+    entry = text[text.index(f".entry {kernel.entry}(") :]
+    bound = re.search(r"\.maxntid (\d+)", entry[: entry.index("{")])
+    assert (bound and int(bound[1])) == found
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ SHARED = "FAKE_CUDA_SHARED"
 PLANTED = "FAKE_CUDA_PLANTED"
 #: how a translated program defines kernels: CUDA's name, and that of the kernel which is called with the arguments
 KERNELS = re.compile(
-    r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\)+ )?(\w+)\(.*[;{] (?:vdev_cuda_\d+_)?(\w+)\(.*\); \}$',
+    r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\)+|\w+_bounds) (\w+)\(.*[;{] (?:vdev_cuda_\d+_)?(\w+)\(.*\); \}$',
     re.MULTILINE,
 )
 

@@ -12,18 +12,27 @@ from ...ranges.ndrange import Chunk, NDRange
 from ..subgrid_kernel import SubgridKernel
 
 __all__ = [
+    "LARGEST_GROUP",
     "LOCAL_ALIGNMENT",
+    "USUAL_GROUP",
     "VERSION",
     "Apart",
     "CudaKernel",
     "CudaProgram",
     "Textured",
     "UnknownOption",
+    "bounds",
+    "bounds_macro",
     "resident_macro",
 ]
 
 #: Raised with every change to translations: part of the key under which cubins are kept.
-VERSION = 20
+VERSION = 21
+
+#: Work-items of the largest work-groups that a kernel is compiled for where nothing is known of them, as NVIDIA's own OpenCL does.
+USUAL_GROUP = 256
+#: of the largest that a GPU has
+LARGEST_GROUP = 1024
 
 #: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
 LOCAL_ALIGNMENT = 128
@@ -80,6 +89,13 @@ class CudaKernel:
         """
         return f"-D{resident_macro(self.entry)}={count}"
 
+    def bounded(self, threads: int | None) -> str:
+        """NVRTC's option that compiles the kernel for work-groups of up to so many work-items, which leaves each of them 65536 / `threads`
+        registers, 255 at most; None: for no size, so that it may come out too large for many. For kernels without a
+        `max_work_group_size`, which are compiled for `USUAL_GROUP` otherwise.
+        """
+        return f"-D{bounds_macro(self.entry)}={'' if threads is None else bounds(threads)}"
+
     @property
     def hidden_nbytes(self) -> int:
         return self.subgrid.hidden_nbytes + 8
@@ -117,6 +133,16 @@ class CudaProgram:
     source: str
     options: tuple[str, ...]
     kernels: Mapping[str, CudaKernel]
+
+
+def bounds(threads: int) -> str:
+    """What tells the compiler of the largest work-groups."""
+    return f"__launch_bounds__({threads})"
+
+
+def bounds_macro(entry: str) -> str:
+    """The macro with that, of a kernel whose source says nothing of it."""
+    return f"{entry}_bounds"
 
 
 def resident_macro(entry: str) -> str:

@@ -20,9 +20,11 @@ some of its threads skip would have to be counted in every program.
 
 A program with variables at program scope is right only as long as one worker runs its NDRanges whole.
 
-Registers: without a required work-group size nothing limits a kernel's registers, as in NVIDIA's own OpenCL; a launch
-of more work-items than they allow needs a second compilation with `--maxrregcount=64`, with which 1024 fit. With one,
-how many work-groups are to be resident is left to the compiler unless `CudaKernel.resident_groups` says it.
+Registers: without a required work-group size a kernel is compiled for work-groups of up to `USUAL_GROUP` work-items, as
+NVIDIA's own OpenCL does, which refuses larger ones; here they need a second compilation (`CudaKernel.bounded`). To a
+compiler that knows of no bound some kernels lose a third of their speed, few registers though they take. With a
+required size, how many work-groups are to be resident is left to the compiler unless `CudaKernel.resident_groups` says
+it.
 """
 
 from __future__ import annotations
@@ -51,12 +53,15 @@ from .headers import needed_headers
 from .printing import Printer
 from .program import (
     LOCAL_ALIGNMENT,
+    USUAL_GROUP,
     VERSION,
     Apart,
     CudaKernel,
     CudaProgram,
     Textured,
     UnknownOption,
+    bounds,
+    bounds_macro,
     resident_macro,
 )
 from .types import spell
@@ -218,10 +223,10 @@ class _Translation:
         hidden_type = re.sub(
             r"\b__private\b", " ", list(function.cursor.get_arguments())[-1].type.spelling
         ).strip()
-        groups = ""
         if kernel.max_work_group_size:
-            resident = resident_macro(kernel.entry)
-            groups = f"#ifndef {resident}\n#define {resident} 0\n#endif\n"  # 0: the compiler's choice
+            groups = _default(resident_macro(kernel.entry), "0")  # the compiler's choice
+        else:
+            groups = _default(bounds_macro(kernel.entry), bounds(USUAL_GROUP))
         structure = f"struct {kernel.entry}_hidden {{ {hidden_type} arguments; unsigned long work_dim; }};\n"
         entries = self._entry(function, names, kernel.entry, ())
         if kernel.apart is not None:
@@ -268,9 +273,9 @@ class _Translation:
         structure = f"{kernel.entry}_hidden"
         parameters.append(f"const __grid_constant__ {structure} {self.prefix}hidden_")
         arguments.append(f"{self.prefix}hidden_.arguments")
-        bounds = ""
+        bound = bounds_macro(kernel.entry)
         if kernel.max_work_group_size:
-            bounds = f"__launch_bounds__({kernel.max_work_group_size}, {resident_macro(kernel.entry)}) "
+            bound = f"__launch_bounds__({kernel.max_work_group_size}, {resident_macro(kernel.entry)})"
         # What the compiler may rely on makes local sizes constants (6.7.2 reqd_work_group_size).
         sizes = zip("xyz", info.reqd_work_group_size or (), strict=False)
         first = "".join(f" __builtin_assume(::blockDim.{d} == {size});" for d, size in sizes)
@@ -279,7 +284,7 @@ class _Translation:
             first += f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
         callee = names.get(function.key, self.printer.word(function.name))
         return (
-            f'extern "C" __global__ void {bounds}{entry}({", ".join(parameters)}) '
+            f'extern "C" __global__ void {bound} {entry}({", ".join(parameters)}) '
             f"{{{first} {callee}({', '.join(arguments)}); }}\n"
         )
 
@@ -301,6 +306,11 @@ class _Translation:
             return known
         text = re.sub(r"\b(?:__private|const|volatile)\b", " ", parameter.type.spelling).strip()
         return re.sub(r"\w+", lambda match: self.printer.word(match.group()), text)
+
+
+def _default(macro: str, text: str) -> str:
+    """A macro that NVRTC's options may define otherwise."""
+    return f"#ifndef {macro}\n#define {macro} {text}\n#endif\n"
 
 
 def _work_group_size(info: KernelInfo) -> int | None:

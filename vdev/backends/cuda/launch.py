@@ -190,7 +190,7 @@ class Kernel:
         self.shared = 0
         self.static = program.attribute(function, SHARED_NBYTES)
         self.threads = program.attribute(function, MAX_THREADS_PER_BLOCK)
-        #: the same kernel with few enough registers for work-groups of 1024, once it has been needed
+        #: the same kernel for work-groups of up to 1024, once it has been needed
         self.small: Kernel | None = None
         self.apart: Kernel | None = (
             None  #: the same for arguments that lie apart, where there is such a version
@@ -405,7 +405,7 @@ class LoadedProgram:
         self.cubin, self.log = program.cubin(architecture, full_groups=full_groups)
         self.module = self.cuda_driver.moduleLoadData(self.cubin)
         self.kernels: dict[str, Kernel] = {}
-        #: the program with few enough registers for work-groups of 1024, once it has been needed
+        #: the program for work-groups of up to 1024, once it has been needed
         self.with_full_groups: LoadedProgram | None = None
         if not full_groups and (further := self._further(multiprocessor)):
             self.cubin, _ = program.cubin(architecture, further=further)

@@ -99,7 +99,7 @@ class CudaLaunches(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
             known = kernel.grids(shape)
-        elif kernel.apart is not None or kernel.textured is not None:
+        if kernel.apart is not None or kernel.textured is not None:
             kernel, given = self._version(kernel, given, known.threads)
             known = kernel.grids(shape)
         kernel.set_arguments(given)
@@ -223,10 +223,12 @@ class CudaLaunches(Backend):
     ) -> RepeatedWhole | None:
         assert type(kernel) is Kernel
         known = kernel.grids(shape)
-        if len(known.grids) != 1 or known.bases or known.threads > kernel.threads:
+        if len(known.grids) != 1 or known.bases:
             return None
         if not all(type(arg) is bytes or type(arg) is CudaAllocation for arg in args):
             return None
+        if known.threads > kernel.threads:
+            kernel = self._modules.with_full_groups(kernel)
         plain = self._again_whole(self._fitting(kernel, args, known.threads), args, shape)
         if kernel.textured is None or not kernel.takes_textures(args, known.threads):
             return plain

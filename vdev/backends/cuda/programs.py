@@ -20,6 +20,7 @@ from vdev.errors import OUT_OF_RESOURCES, BackendError, BuildFailure
 from vdev.process.late_libraries import Ending, LateLibrary
 from vdev.process.private_files import Store
 from vdev.translators.dialects.cuda.program import (
+    LARGEST_GROUP,
     VERSION,
     Apart,
     CudaKernel,
@@ -37,8 +38,8 @@ logger = logging.getLogger("vdev.cuda")
 CACHE_NBYTES = 512 << 20
 #: The same for CUDA C++.
 TRANSLATIONS_NBYTES = 64 << 20
-#: Registers that a work-item may have if 1024 of them form a work-group, of the 65536 on a multiprocessor.
-_REGISTERS_OF_1024 = 64
+#: how NVRTC's option begins that sets the number of registers
+_MAX_REGISTERS = "--maxrregcount"
 
 #: CL_INVALID_BUILD_OPTIONS
 _INVALID_BUILD_OPTIONS = -43
@@ -178,25 +179,22 @@ class Translated:
         self._lock = threading.Lock()
         self._compiled: dict[tuple[str, bool, tuple[str, ...]], tuple[bytes, str] | BuildFailure] = {}
         #: whether the program's own options set the number of registers of its kernels
-        self.registers_given = any(option.startswith("--maxrregcount") for option in program.options)
+        self.registers_given = any(option.startswith(_MAX_REGISTERS) for option in program.options)
 
     def cubin(
         self, architecture: str, *, full_groups: bool = False, further: tuple[str, ...] = ()
     ) -> tuple[bytes, str]:
         """The cubin for an architecture such as "sm_90", and the compiler's messages.
 
-        `full_groups`: compiled with few enough registers that every kernel can run in work-groups of 1024; slower if
-        that spills registers. `further`: options for NVRTC besides the program's.
+        `full_groups`: compiled for work-groups of up to 1024, whatever the program's own options say of registers; a kernel
+        that would like more than 64 of them is slower. `further`: options for NVRTC besides the program's.
         """
         key = (architecture, full_groups, further)
         with self._lock:  # one worker compiles, the others wait for it
             found = self._compiled.get(key)
             if found is None:
-                options = self._options(architecture, *further)
-                if full_groups:
-                    options = [o for o in options if not o.startswith("--maxrregcount")]
-                    options.append(f"--maxrregcount={_REGISTERS_OF_1024}")
-                found = self._compiled[key] = self._compile(options)
+                options = self._options(architecture, full_groups)
+                found = self._compiled[key] = self._compile([*options, *further])
         if isinstance(found, BuildFailure):  # one for each worker: an exception that is raised changes
             raise BuildFailure(found.log, found.status)
         return found
@@ -208,15 +206,26 @@ class Translated:
             return False
         try:
             if key not in self._compiled:
-                found = self._cubins.kept(self._program.source, self._options(architecture))
+                found = self._cubins.kept(
+                    self._program.source, self._options(architecture, full_groups=False)
+                )
                 if found is not None:
                     self._compiled[key] = found, ""
             return isinstance(self._compiled.get(key), tuple)
         finally:
             self._lock.release()
 
-    def _options(self, architecture: str, *further: str) -> list[str]:
-        return [f"--gpu-architecture={architecture}", *self._program.options, *further]
+    def _options(self, architecture: str, full_groups: bool) -> list[str]:
+        options = [f"--gpu-architecture={architecture}", *self._program.options]
+        if self.registers_given and full_groups:
+            options = [option for option in options if not option.startswith(_MAX_REGISTERS)]
+        if (
+            self.registers_given or full_groups
+        ):  # NVRTC takes no notice of the option for kernels with a bound
+            threads = LARGEST_GROUP if full_groups else None
+            own = [kernel for kernel in self.kernels.values() if kernel.max_work_group_size is None]
+            options += [kernel.bounded(threads) for kernel in own]
+        return options
 
     def _compile(self, options: list[str]) -> tuple[bytes, str] | BuildFailure:
         try:
