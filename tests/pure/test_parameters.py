@@ -245,7 +245,8 @@ def test_launches_that_point_elsewhere_differ_in_numbers() -> None:
     assert places[1][0] is places[2][0] is not places[0][0]  # the argument has as many bytes
     assert [offsets for _, offsets in places] == [[0], [4096], [8192]]
     (pointer,) = places[1][0].pointers(places[2][1])
-    assert (pointer.offset, pointer.nbytes) == (8192, 8192)
+    assert (pointer.offset, pointer.before, pointer.nbytes_own) == (8192, 8192, 8192)
+    assert pointer.nbytes == buffer.nbytes - 8192  # what lies beside it can be reached
 
 
 def launched_in_parts(program: Bench, rng: random.Random, kernel: str) -> None:

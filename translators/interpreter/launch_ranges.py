@@ -22,7 +22,7 @@ from ..symbolic.domain import Domain, Form
 from ..symbolic.domain_image import image
 from ..symbolic.evaluation import explore, scope_of
 from ..symbolic.launch_numbers import Launch, uniform_pieces
-from ..symbolic.nodes import Expr, GlobalId, GroupId
+from ..symbolic.nodes import LONG, Expr, GlobalId, GroupId
 from .accesses import Access, AccessRange
 from .scopes import Ways, byte_offset, doubt
 from .ways import Step, StepKind
@@ -53,8 +53,11 @@ class LaunchRanges:
         kept: Images,
     ) -> None:
         """`values`, `sizes`, `before`: as for `KernelSummary.evaluate`. `kept`: of the kernel's launches."""
-        self._names, self._ndrange, self._values, self._merged = names, ndrange, values, merged
+        self._names, self._ndrange, self._merged = names, ndrange, merged
         self._before = before
+        self._values = (
+            {**values, **{_ahead(arg): nbytes for arg, nbytes in before.items()}} if before else values
+        )
         #: each access that can touch anything, with its number and the bytes of its memory
         self._accesses = [
             (number, access, size)
@@ -62,7 +65,12 @@ class LaunchRanges:
             if (size := sizes.get(access.arg, 0) + before.get(access.arg, 0)) > 0
         ]
         self._pieces: list[_Piece] | None = None
-        numbers: list[object] = [*values.values(), *ndrange.global_size, *ndrange.local_size, *ndrange.offset]
+        numbers: list[object] = [
+            *self._values.values(),
+            *ndrange.global_size,
+            *ndrange.local_size,
+            *ndrange.offset,
+        ]
         self._traced = any(type(number) is Number for number in numbers)
         self._images = Images(traced=True) if self._traced else kept
         self._images.begin()
@@ -171,8 +179,16 @@ class LaunchRanges:
         key = (access.arg, access.mode, access.op, access.dtype)
         part = parts.get(key)
         if part is None:
-            part = parts[key] = _Part(size, self._before.get(access.arg, 0))
+            ahead = ex.argument(_ahead(access.arg), 0, LONG) if access.arg in self._before else ex.ZERO
+            part = parts[key] = _Part(size, self._before.get(access.arg, 0), ahead)
         return part
+
+
+def _ahead(arg: int) -> int:
+    """Under which number of an argument, that none has, the bytes before a pointer are one of a launch's: parts of a buffer are often
+    launched over in turn, and a plan in which that is a number like another is good for all of them.
+    """
+    return -1 - arg
 
 
 def _common(one: Chunk, other: Chunk) -> Chunk | None:
@@ -352,9 +368,9 @@ class Images:
 class _Part:
     """The regions of one (argument, mode, op, dtype) while they are collected."""
 
-    def __init__(self, size: int, ahead: int) -> None:
+    def __init__(self, size: int, nbytes_ahead: int, ahead: Expr) -> None:
         self.size = size
-        self.nbytes_ahead, self.ahead = ahead, ex.const(ahead)  #: bytes of the memory before the pointer
+        self.nbytes_ahead, self.ahead = nbytes_ahead, ahead  #: bytes of the memory before the pointer
         self.exact_regions: list[Region] = []
         self.other_regions: list[Region] = []
         self.reason: str | None = None

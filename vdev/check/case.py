@@ -66,14 +66,14 @@ class Case:
         dtype, nbytes = self.dtype(pointer), self.launch.kernel.info.args[pointer.arg].nbytes
         size = dtype.itemsize if nbytes % dtype.itemsize else nbytes
         data = self.data[pointer.slot]
-        return records_at(mask, pointer.offset, pointer.nbytes, size, data, dtype)
+        return records_at(mask, pointer.offset, pointer.nbytes_own, size, data, dtype)
 
     def argument_at(self, slot: int, byte: int) -> PointerArg:
         """The argument to name for a byte of a buffer: one that is written there, if there is one."""
         here = [
             pointer
             for pointer in self.pointers
-            if pointer.slot == slot and pointer.offset <= byte < pointer.offset + pointer.nbytes
+            if pointer.slot == slot and pointer.offset <= byte < pointer.offset + pointer.nbytes_own
         ] or [pointer for pointer in self.pointers if pointer.slot == slot]
         infos = self.launch.kernel.info.args
         return next((pointer for pointer in here if not infos[pointer.arg].pointee_const), here[0])
@@ -94,8 +94,8 @@ class Case:
         data, covered = np.zeros(nbytes, bool), np.zeros(nbytes, bool)
         for pointer in self.pointers:
             if pointer.slot == slot:
-                part = slice(pointer.offset, pointer.offset + pointer.nbytes)
-                data[part] |= data_mask(pointer.nbytes, self.dtype(pointer))
+                part = slice(pointer.offset, pointer.offset + pointer.nbytes_own)
+                data[part] |= data_mask(pointer.nbytes_own, self.dtype(pointer))
                 covered[part] = True
         return data | ~covered
 

@@ -120,8 +120,7 @@ class LaunchChecker:
         if len(plan.partition) < 2:
             return None
         pointers = pointer_args(launch, buffers)
-        sizes = {pointer.arg: pointer.nbytes for pointer in pointers}
-        evaluate = evaluator(launch.kernel, launch, sizes)
+        evaluate = evaluator(launch.kernel, launch, pointers)
         try:
             parts = [
                 Part(worker, chunk, gather(pointers, evaluate(chunk))) for worker, chunk in plan.partition
@@ -449,7 +448,7 @@ class LaunchChecker:
         for pointer in case.pointers:
             dtype = case.dtype(pointer)
             if pointer.slot == slot:
-                part = slice(pointer.offset, pointer.offset + pointer.nbytes)
+                part = slice(pointer.offset, pointer.offset + pointer.nbytes_own)
                 near[part] |= close_elements(after[part], right[part], dtype)
         near &= wrong
         if not near.any():
@@ -498,7 +497,7 @@ class LaunchChecker:
         """The error of a mark in a red zone of `worker`, at the place where byte `byte` of a buffer would be."""
         pointers = [p for p in pointer_args(launch, list(buffers)) if p.slot == slot]
         changed = [p for p in pointers if _lines(launch, p.arg)] or pointers
-        pointer = min(changed, key=lambda p: max(p.offset - byte, byte - p.offset - p.nbytes))
+        pointer = min(changed, key=lambda p: max(p.offset - byte, byte - p.offset - p.nbytes_own))
         name = launch.kernel.info.args[pointer.arg].name or f"argument {pointer.arg}"
         lines = _lines(launch, pointer.arg)
         said = f", line {', '.join(map(str, lines))}" if lines else ""

@@ -324,7 +324,7 @@ def _argument(tally: KernelTally, kernel: CountedKernel, pointer: PointerArg) ->
         info = kernel.info.args[pointer.arg]
         name = info.name or f"argument {pointer.arg}"
         found = tally.arguments[pointer.arg] = ArgumentTally(pointer.arg, name, info.type_name)
-    found.nbytes = max(found.nbytes, pointer.nbytes)
+    found.nbytes = max(found.nbytes, pointer.nbytes_own)
     return found
 
 

@@ -25,7 +25,8 @@ from vdev.translators.values import dataclass
 class PointerArg:
     """Kernel argument `arg` points `offset` bytes into the buffer of `slot`.
 
-    `nbytes` bytes from there and `before` bytes ahead of it are the argument's own.
+    `nbytes` bytes from there and `before` bytes ahead of it can be reached by it. `own`: of those from there, how many are the
+    argument's, where that is fewer.
     """
 
     arg: int
@@ -33,6 +34,12 @@ class PointerArg:
     offset: int
     nbytes: int
     before: int = 0
+    own: int | None = None
+
+    @property
+    def nbytes_own(self) -> int:
+        """Bytes from the pointer on that are the argument's own: of a sub-buffer, what was asked for."""
+        return self.nbytes if self.own is None else self.own
 
 
 #: what a box or a run costs to plan and to copy, in bytes that are moved unnecessarily

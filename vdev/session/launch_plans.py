@@ -42,6 +42,7 @@ from vdev.session.requests import (
     RangeCache,
     Reader,
     pointer_args,
+    pointer_into,
     scalar_readers,
 )
 from vdev.translators.ranges.ndrange import NDRange
@@ -256,7 +257,9 @@ class Place:
         """The arguments that point to these offsets."""
         return tuple(
             [
-                PointerArg(each.arg, each.slot, offset, each.nbytes, each.before)
+                pointer_into(each.arg, each.slot, offset, each.before + each.nbytes, each.nbytes_own)
+                if each.before or each.nbytes_own < each.nbytes
+                else each
                 for each, offset in zip(self._pointers, offsets, strict=True)
             ]
         )
@@ -425,7 +428,7 @@ class LaunchCache:
         for index in self.pointers:
             arg = launch.args[index]
             if type(arg) is BufferArg:
-                parts.append((index, buffers.index(arg.buffer), arg.nbytes, arg.before))
+                parts.append((index, buffers.index(arg.buffer), arg.nbytes, arg.buffer.nbytes))
                 offsets.append(arg.offset)
         key = tuple(parts)
         found = self._places.get(key)

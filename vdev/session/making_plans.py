@@ -47,7 +47,6 @@ from vdev.session.requests import (
     recipe_of,
     request_of,
     request_with,
-    sizes_of,
 )
 from vdev.session.view_plans import view_plan
 from vdev.translators.interpreter.summaries import Reason
@@ -157,7 +156,7 @@ def _planned(
         return _plan(states, request, options, room), request.evaluate
     except EvaluationFault:
         reason = Reason("its access ranges could not be evaluated (see the log)", launch.kernel.info.line)
-        evaluate = everything(launch, sizes_of(request.args))
+        evaluate = everything(request.args)
         everywhere = replace(request, evaluate=evaluate, one_worker=(reason,))
         return _plan(states, everywhere, options, room), evaluate
 

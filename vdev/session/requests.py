@@ -79,47 +79,55 @@ def request_with(
     return LaunchRequest(
         args=pointers,
         ndrange=ndrange,
-        evaluate=evaluator(kernel, launch, sizes_of(pointers), ndrange, values),
+        evaluate=evaluator(kernel, launch, pointers, ndrange, values),
         one_worker=kernel.one_worker,
         whole_replicas=kernel.subgrid is None,
         habits=None if kernel.plans is None else kernel.plans.habits,
     )
 
 
-def sizes_of(pointers: Sequence[PointerArg]) -> dict[int, int]:
-    return {pointer.arg: pointer.nbytes for pointer in pointers}
-
-
 def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[PointerArg, ...]:
-    """Where each pointer argument that is not NULL points, by slot."""
+    """Where each pointer argument that is not NULL points, by slot. What it can reach is all of its buffer: what lies beside a
+    sub-buffer is not for its kernels (specification 5.2.1), but on one device nothing keeps them from it, and programs that lay out
+    structures in one buffer, with distances between them, count on that.
+    """
     found = []
     for index in launch.kernel.pointers:
         arg = launch.args[index]
         if isinstance(arg, BufferArg):
             slot = buffers.index(arg.buffer)
-            found.append(PointerArg(index, slot, arg.offset, arg.nbytes, arg.before))
+            found.append(pointer_into(index, slot, arg.offset, arg.buffer.nbytes, arg.nbytes))
     return tuple(found)
+
+
+def pointer_into(arg: int, slot: int, offset: int, size: int, own: int) -> PointerArg:
+    """An argument that points into a buffer of `size` bytes."""
+    return PointerArg(arg, slot, offset, size - offset, offset, own)
 
 
 def evaluator(
     kernel: SessionKernel,
     launch: Launch,
-    sizes: dict[int, int],
+    pointers: Sequence[PointerArg],
     ndrange: NDRange | None = None,
     values: Mapping[int, Any] | None = None,
 ) -> Callable[[Chunk], Sequence[AccessRange]]:
     """The access ranges of a chunk of `launch`.
 
-    `sizes`: bytes from each pointer to the end of its memory. `ndrange`, `values`: another index space and other
-    scalars, by argument, than those of the launch.
+    `ndrange`, `values`: another index space and other scalars, by argument, than those of the launch.
     """
     summary = kernel.summary
     if summary is None:  # only the worker's compiler understands the kernel
-        return everything(launch, sizes)
+        return everything(pointers)
     if values is None:
         values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
     ndrange = launch.ndrange if ndrange is None else ndrange
-    before = {index: nbytes for index in sizes if (nbytes := _before(launch, index))}
+    sizes = {pointer.arg: pointer.nbytes for pointer in pointers}
+    before = {
+        pointer.arg: pointer.before
+        for pointer in pointers
+        if type(pointer.before) is not int or pointer.before
+    }
     ranges: LaunchRanges | None = None
 
     def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
@@ -136,17 +144,11 @@ def evaluator(
     return evaluate
 
 
-def _before(launch: Launch, index: int) -> int:
-    """Bytes of a pointer argument's memory before the pointer."""
-    arg = launch.args[index]
-    return arg.before if isinstance(arg, BufferArg) else 0
-
-
-def everything(launch: Launch, sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
+def everything(pointers: Sequence[PointerArg]) -> Callable[[Chunk], Sequence[AccessRange]]:
     """What a kernel may do of which nothing is known: read and write everything that it is given."""
     ranges = [
-        AccessRange(arg, mode, Region.span(0, nbytes + _before(launch, arg)), exact=False)
-        for arg, nbytes in sizes.items()
+        AccessRange(pointer.arg, mode, Region.span(0, pointer.before + pointer.nbytes), exact=False)
+        for pointer in pointers
         for mode in ("read", "write")
     ]
     return lambda chunk: ranges
