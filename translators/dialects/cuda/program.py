@@ -29,7 +29,7 @@ __all__ = [
 #: Raised with every change to translations: part of the key under which cubins are kept.
 VERSION = 21
 
-#: Work-items of the largest work-groups that a kernel is compiled for where nothing is known of them, as NVIDIA's own OpenCL does.
+#: Work-items of the largest work-groups that a kernel is compiled for where nothing is known of them.
 USUAL_GROUP = 256
 #: of the largest that a GPU has
 LARGEST_GROUP = 1024

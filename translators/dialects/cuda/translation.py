@@ -20,11 +20,11 @@ some of its threads skip would have to be counted in every program.
 
 A program with variables at program scope is right only as long as one worker runs its NDRanges whole.
 
-Registers: without a required work-group size a kernel is compiled for work-groups of up to `USUAL_GROUP` work-items, as
-NVIDIA's own OpenCL does, which refuses larger ones; here they need a second compilation (`CudaKernel.bounded`). To a
-compiler that knows of no bound some kernels lose a third of their speed, few registers though they take. With a
-required size, how many work-groups are to be resident is left to the compiler unless `CudaKernel.resident_groups` says
-it.
+Registers: without a required work-group size a kernel is compiled for work-groups of up to `USUAL_GROUP` work-items, which
+is what NVIDIA's own OpenCL says of such kernels (`CL_KERNEL_WORK_GROUP_SIZE`); larger ones need a second compilation
+(`CudaKernel.bounded`). By a compiler that knows of no bound some kernels come out a third slower, few registers though
+they take. With a required size, how many work-groups are to be resident is left to the compiler unless
+`CudaKernel.resident_groups` says it.
 """
 
 from __future__ import annotations
