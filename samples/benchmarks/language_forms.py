@@ -186,6 +186,10 @@ global const float *x) {
 local float t[16][17]; int g = get_group_id(0), l = get_local_id(0), bx = g % 128, by = g / 128, tx = l % 16, ty = l / 16;
 t[ty][tx] = x[((by * 16 + ty) * 2048 + bx * 16 + tx) & TABLE_MASK]; barrier(CLK_LOCAL_MEM_FENCE);
 y[((bx * 16 + ty) * 2048 + by * 16 + tx) & TABLE_MASK] = t[tx][ty]; }""", "f4"),
+    "bodies in tiles of local memory": ("""kernel void k(global float4 *y, global const float4 *x) { local float4 t[256];
+ID, l = get_local_id(0); int n = get_local_size(0); float4 own = x[i], sum = 0; for (int b = 0; b < 8; ++b) { t[l] = x[b * n + l];
+barrier(CLK_LOCAL_MEM_FENCE); for (int j = 0; j < n; ++j) { float4 d = t[j] - own; d.w = 0; float r = rsqrt(dot(d, d) + 0.01f);
+sum += d * (r * r * r * t[j].w); } barrier(CLK_LOCAL_MEM_FENCE); } y[i] = sum; }""", "f4"),
     "scattered loads": ("""kernel void k(global float *y, global const float *x) { ID; uint v = i; float s = 0;
 for (int j = 0; j < 4; ++j) { v = v * 1664525u + 1013904223u; s += x[v & TABLE_MASK]; } y[i] = s; }""", "f4"),
     "five-point stencil": ("""kernel void k(global float *y, global const float *x) {
