@@ -328,12 +328,16 @@ class OneWorker:
     ) -> tuple[Way, Way]:
         """What these of an account's launches without plans take, so many of each stake, up to this number of their kernel's, and would
         take over the number of workers that is best for all that are weighed.
+
+        Larger ones than were measured count like the largest that were: they are sampled soon (`KernelTiming.samples_direct`), and plans
+        that are made for nothing cost more than to wait for that.
         """
         beside, now = account.host.beside(1), self._counts.of(account)
         planned = Way(timing.thought.value or 0.0, 0.0) + beside
         spans = self._counts.others(account) or (now,)
         ways, one = dict.fromkeys(spans, NOTHING), NOTHING
-        for stake, count in passed:
+        for each, count in passed:
+            stake = replace(each, nitems=timing.times.covered(each.nitems))
             for span in spans:
                 way = self._times.way_over(timing, stake, launches, now, span) + planned
                 ways[span] += way.times(count)
