@@ -205,8 +205,9 @@ class OneWorker:
             return resumed.keeper if self._changes.resume(resumed, large) else None
         account = self._accounts.joined(large, None, tally)
         account.span = account.span or len(self._options.workers)
-        before = max(self._changes.returns.get(id(tally), 0), self._changes.kept_alone.get(id(tally), 0))
-        account.returns = max(account.returns, before)
+        kept_returns, toll = self._changes.kept_alone.get(id(tally), (0, 0.0))
+        account.returns = max(account.returns, self._changes.returns.get(id(tally), 0), kept_returns)
+        account.periods.toll = max(account.periods.toll, toll)
         if not self._changes.change(account, thrifty=True):
             return None
         if presumed:
