@@ -67,6 +67,21 @@ def test_a_look_that_is_asked_for_finds_everything() -> None:
     assert found == ["True", "0"]
 
 
+def test_a_look_of_vdevs_own_leaves_it_out() -> None:
+    found = printed("""
+        loaded.pass_over()
+        del before
+        after = ring()
+        lives_after = weakref.ref(after)
+        del after
+        loaded.look_at_the_rest()
+        print(lives() is None, lives_after() is None, gc.get_freeze_count() > 1000)
+        gc.collect()
+        print(lives() is None)
+    """)
+    assert found == ["False", "True", "True", "True"]
+
+
 @pytest.mark.skipif(
     sys.version_info >= (3, 14), reason="looks are made in steps there: none is at everything"
 )

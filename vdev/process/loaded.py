@@ -11,11 +11,13 @@ from __future__ import annotations
 import gc
 import time
 
+#: whether the look that begins is `look_at_the_rest`
+_is_of_the_rest = False
 #: seconds after which a look at all that was loaded takes less than a hundredth of the time
 YOUNG = 5.0
 
 
-class PassedOver:
+class _PassedOver:
     """What there is now, until it is looked at again."""
 
     def __init__(self) -> None:
@@ -36,10 +38,20 @@ class PassedOver:
     @staticmethod
     def _is_asked_for(info: dict[str, int]) -> bool:
         """Whether all is looked at before Python would do it by itself."""
-        return info["generation"] == 2 and gc.get_count()[2] <= gc.get_threshold()[2]
+        return info["generation"] == 2 and gc.get_count()[2] <= gc.get_threshold()[2] and not _is_of_the_rest
 
 
 def pass_over() -> None:
     """Pass over what there is now, if the program has not said itself what is passed over."""
     if not gc.get_freeze_count():
-        PassedOver()
+        _PassedOver()
+
+
+def look_at_the_rest() -> None:
+    """Look at all objects but those that are passed over, at once: Python does so soon where many are new to it."""
+    global _is_of_the_rest
+    _is_of_the_rest = True
+    try:
+        gc.collect()
+    finally:
+        _is_of_the_rest = False
