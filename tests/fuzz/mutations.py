@@ -542,6 +542,8 @@ DEFECTS: tuple[Defect, ...] = (
              "made.what != (command.offset, command.nbytes, command.read, command.write)", "False")),
     _session("a mapping is made again whatever has changed", "test_immediate_maps", ("session.immediate_maps",
              "if buffer.mapped is not made or session.observers", "if session.observers")),
+    _session("a mapping that is made again is not behind other workers' commands", "test_immediate_maps", ("session.immediate_maps",
+             "            moves.wait_behind(order)", "            pass")),
     _session("a mapping is made again while others use the home", "test_immediate_maps", ("session.immediate_maps",
              "made.worker.is_quiet_alone) or not self._is_home_free(buffer)", "made.worker.is_quiet_alone)")),
     _session("a mapping of bytes that the program gives up does not wait", "test_reads_again", ("session.immediate_maps",

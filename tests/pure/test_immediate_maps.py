@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ from vdev.executor.job import is_complete
 from vdev.executor.stretch import Part
 from vdev.planner.transfers import plan_gather
 from vdev.session import immediate_maps
-from vdev.session.commands import Map, Unmap
+from vdev.session.commands import Fill, Map, Unmap
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
@@ -309,6 +310,57 @@ def test_those_who_choose_ways_are_told_that_a_mapping_is_waited_for(
         assert looks == [NBYTES, -NBYTES], (
             "once for each, whether it brings bytes or waits for what is before it"
         )
+
+
+def gathered(program: Program, seed: int, worker: int) -> VirtualBuffer:
+    """A buffer that this worker has all of."""
+    session = program.session
+    buffer = session.create_buffer(NBYTES, numbers(seed).view(np.uint8).copy())
+    assert ended(program.launch(buffer, buffer)) == 0
+    plan = plan_gather([buffer.state], worker, session.links)
+    completion = Completion()
+    session.executor.submit_unasked("gather", plan, [buffer.holdings], completion)
+    (buffer.state,) = plan.states
+    assert ended(completion) == 0
+    assert buffer.resident == worker
+    return buffer
+
+
+def test_a_mapping_that_is_made_again_waits_for_the_command_before_it_on_another_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own bytes arrive while the other worker is still at work: a mapping is behind all that its queue has."""
+    gate = threading.Event()
+    gate.set()
+
+    def held(_: int) -> float:
+        gate.wait(timeout=600)
+        return 0.0
+
+    with Program(2, {1: Faults(delay=held)}, is_cpu=False) as program:
+        session = program.session
+        here, there = gathered(program, 3, 0), gathered(program, 4, 1)
+        command, words, _ = until_made_again(program, here)
+        expected = words.tolist()
+        assert session.unmap_at_once(command, program.queue)
+        gate.clear()
+        before = program.submit(Fill(there, 0, NBYTES, bytes(4)))
+        wait, mapped = type(before).wait, here.mapped
+
+        def opened(completion: Completion) -> int:
+            gate.set()  # the worker goes on once somebody waits for it
+            return wait(completion)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(before), "wait", opened)
+            command = Map(here, 0, NBYTES, read=True, write=False)
+            status = session.map_at_once(command, program.queue)
+            is_behind = is_done(before)
+            gate.set()
+        assert (status, command.made) == (0, mapped), "it was made like the one before"
+        assert is_behind, "the program has its mapping, and what is before that in its queue is under way"
+        assert here.home().view(np.uint32).tolist() == expected
+        assert ended(program.submit(Unmap(command))) == 0
 
 
 def test_launches_go_on_behind_a_mapping(program: Program) -> None:

@@ -617,6 +617,28 @@ def test_launches_on_one_worker_count_by_their_sizes(clocks: list[Bench]) -> Non
     assert timing.settling_seconds == 100 * (timing.plan.value or 0) > 0
 
 
+def test_launches_on_one_worker_gain_no_more_than_the_largest_that_were_measured(clocks: list[Bench]) -> None:
+    """Of levels of a grid the coarsest come first, which mostly wait: as many times as long as the finest has more work-items it would
+    take seconds, and would be split for that.
+    """
+    kept = Kept(clocks, 4).settled()
+    with kept.session.observing() as ledger:
+        tally = next(each for each in ledger.kernels.values() if each.name == "add")
+    choosing = kept.session.choosing
+    assert choosing is not None
+    timing, one = choosing.times.timing(tally), choosing._one
+    account = kept.buffers[0].account
+    for _ in range(4):
+        timing.times.add(ITEMS, [1e-3])
+    alone = []
+    for items in (timing.times.covered(ITEMS << 12), ITEMS << 12, ITEMS << 16):
+        stake = one._stake_alone(timing, NDRange((items,), (64,), (0,)))
+        assert stake.nitems == items
+        alone.append(one._weigh_alone(account, timing, [(stake, 10.0)], tally.launches))
+    assert alone[0] == alone[1] == alone[2]
+    assert 10 * timing.times.whole(ITEMS) < alone[0][0].device < 40 * timing.times.whole(ITEMS)
+
+
 def test_a_turn_passes_by_only_while_buffers_are_kept_for_launches_without_plans(clocks: list[Bench]) -> None:
     kept = Kept(clocks, 4).settled()
     at_once, cache = kept.session.at_once, kept.program.kernels["add"].plans

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -334,7 +335,7 @@ def test_the_next_run_knows_how_often_splitting_was_tried_in_vain(
         assert cache is not None
         program.run(1, "light")
         found.append(cache.kept_returns)
-        cache.keep_span(ONE, returns)
+        cache.keep_span(ONE, returns, 1e-5 * returns)
     assert found == [0, 1, 2], "an earlier run counts for one at least"
     program = Smoothing(clocks, 4)
     program.run(1, "light")
@@ -344,3 +345,15 @@ def test_the_next_run_knows_how_often_splitting_was_tried_in_vain(
     account = program.buffers[1].made.account
     assert account is not None
     assert account.returns == 3
+    assert account.periods.toll == pytest.approx(9e-5, rel=0.01), (
+        "what periods were measured to take holds on"
+    )
+    for returns, invalid in enumerate((-1.0, inf, nan), 10):
+        cache.keep_span(ONE, returns, invalid)
+        program = Smoothing(clocks, 4)
+        program.run(1, "light")
+        found_now = program.bench.program.kernels["light"].plans
+        assert found_now is not None
+        assert (found_now.kept_returns, found_now.kept_toll) == (0, 0.0), (
+            "what is no time was not kept by this version"
+        )

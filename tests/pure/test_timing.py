@@ -80,6 +80,17 @@ def test_nothing_is_said_of_what_was_never_seen() -> None:
     assert found.whole(1000) == 0
 
 
+def test_how_large_launches_may_be_that_small_ones_say_something_of() -> None:
+    """What a small one takes is mostly what every launch waits for."""
+    found = kernel()
+    assert found.covered(1 << 30) == 1 << 30, "nothing is said of any"
+    found = kernel((1 << 10, [5e-6]), (1 << 6, [5e-6]))
+    assert [found.covered(nitems) for nitems in (1, 1 << 11, (1 << 12) - 1)] == [1, 1 << 11, (1 << 12) - 1]
+    assert found.covered(1 << 12) == found.covered(1 << 40) == (1 << 12) - 1
+    assert not found.covers(1 << 12)
+    assert found.covers(found.covered(1 << 12))
+
+
 def test_uneven_chunks_make_the_largest_share_larger() -> None:
     even, uneven = (kernel(*[(1000, chunks)] * 30) for chunks in ([1.0] * 4, [2.5, 0.5, 0.5, 0.5]))
     assert even.whole(1000) == pytest.approx(uneven.whole(1000), rel=1e-4)
@@ -309,6 +320,8 @@ def test_of_a_short_kernel_the_first_launches_are_not_sampled_that_are_like_one_
     assert not timing.samples_direct(2, 1023)
     assert timing.samples_direct(2, 1024), "of that size nothing was measured"
     assert timing.samples_direct(SAMPLE_EVERY, 1000)
+    assert timing.samples_direct(FIRST_SAMPLES + 1, 4000), "much larger than all before"
+    assert not timing.samples_direct(FIRST_SAMPLES + 1, 1)
     timing.times.add(4000, [2 * SHORT])
     assert timing.samples_direct(FIRST_SAMPLES, 4000), "it is long"
     assert not timing.samples_direct(FIRST_SAMPLES + 1, 4000)

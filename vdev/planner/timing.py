@@ -158,6 +158,16 @@ class KernelTimes:
         """
         return nitems.bit_length() in self._rates and self.whole(nitems) <= seconds
 
+    def covers(self, nitems: int) -> bool:
+        """Whether launches of about so many work-items were measured, or larger ones, or none at all: what small ones take is mostly what
+        every launch waits for, and says that many times as many work-items take many times too long.
+        """
+        return not self._rates or nitems.bit_length() <= max(self._rates) + 1
+
+    def covered(self, nitems: int) -> int:
+        """Of so many work-items, as many as launches are covered of: a launch of all of them takes longer than one of these."""
+        return nitems if self.covers(nitems) else (2 << max(self._rates)) - 1
+
     def add(self, nitems: int, chunks: Sequence[float]) -> None:
         """A launch of so many work-items was measured: seconds of each of its chunks, which are about equal."""
         for took in chunks:

@@ -12,6 +12,7 @@ __all__ = [
     "inside",
     "interrupts",
     "late_libraries",
+    "loaded",
     "log",
     "private_files",
     "processor_time",

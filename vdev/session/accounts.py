@@ -147,7 +147,7 @@ class Account:
             return
         for _, timing, _ in self.kernels.values():
             if timing.cache is not None:
-                timing.cache.keep_span(span, self.returns)
+                timing.cache.keep_span(span, self.returns, self.periods.toll)
                 if span != ONE:
                     timing.cache.span = span
 

@@ -148,7 +148,7 @@ class Choosing:
             self._one.presume_no_more()
         elif span == ONE and self.thrifty:
             self.alone.add(id(cache.tally))
-            self._changes.kept_alone[id(cache.tally)] = cache.kept_returns
+            self._changes.kept_alone[id(cache.tally)] = cache.kept_returns, cache.kept_toll
         elif span is None and self.thrifty:
             self._one.presume(cache.tally, launch)
 

@@ -233,9 +233,10 @@ class KernelTiming:
 
     def samples_direct(self, number: int, nitems: int) -> bool:
         """Whether a launch without a plan, of that number among those that were looked at and of so many work-items, is sampled. Of a
-        kernel that is known to be short there, the first ones are not: a sample takes the host longer than some launches of it.
+        kernel that is known to be short there, the first ones are not: a sample takes the host longer than some launches of it. One that
+        is much larger than all that were measured is: nothing tells what it takes.
         """
-        if number <= FIRST_SAMPLES:
+        if number <= FIRST_SAMPLES or not self.times.covers(nitems):
             return not self.times.took_at_most(nitems, SHORT)
         return number % SAMPLE_EVERY == 0
 

@@ -7,8 +7,9 @@ cannot change which bytes are touched. The plan itself is the planner's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
+from math import inf
 from operator import attrgetter
 from typing import Any
 
@@ -296,6 +297,7 @@ class LaunchCache:
         "interiors",
         "is_new",
         "kept_returns",
+        "kept_toll",
         "placed",
         "plain_places",
         "pointers",
@@ -337,6 +339,8 @@ class LaunchCache:
             None  #: from the program's last run, or for its next: with returns
         )
         self.kept_returns = 0  #: of launches on one worker, what the program's earlier runs count for
+        #: of the same: seconds that a period over several workers was measured to take longer than is foretold (`Periods.toll`)
+        self.kept_toll = 0.0
         self.cutoff = Cutoff(0)  #: of the kernel's launches
         self._cutoff_kept = 0  #: likewise
         self._machine = ""  #: the name under which these and cuts are kept between runs; empty: they are not
@@ -554,11 +558,11 @@ class LaunchCache:
             return None
         name = self._kernel.name
         kept.noted(name, f"cuts {machine}", lambda plain: self.balance.take(plain["cuts"]))
-        found = self._span_kept = kept.noted(
-            name, f"workers {machine}", lambda plain: (int(plain["workers"]), int(plain.get("returns", 1)))
-        )
-        if found is None:
+        way = kept.noted(name, f"workers {machine}", _way_of)
+        if way is None:
             return None
+        found, self.kept_toll = way
+        self._span_kept = found
         # An earlier run may have been too short to gain.
         self.kept_returns = min(max(found[1], 1), _MOST_KEPT_RETURNS)
         return found[0]
@@ -570,14 +574,15 @@ class LaunchCache:
         if kept is not None and found is not None:
             kept.note(self._kernel.name, f"cuts {self._machine}", {"cuts": found})
 
-    def keep_span(self, span: int, returns: int) -> None:
-        """The program's next run begins with launches over so many workers, after so many returns to one."""
+    def keep_span(self, span: int, returns: int, toll: float) -> None:
+        """The program's next run begins with launches over so many workers, after so many returns to one, and with what is charged to
+        several for a period, in seconds.
+        """
         kept, found = self._kernel.program.kept, (span, returns if span == ONE else 0)
         if kept is not None and self._machine and found != self._span_kept:
             self._span_kept = found
-            kept.note(
-                self._kernel.name, f"workers {self._machine}", {"workers": found[0], "returns": found[1]}
-            )
+            way = {"workers": found[0], "returns": found[1], "toll": toll}
+            kept.note(self._kernel.name, f"workers {self._machine}", way)
 
     def begin_cutoff(self, cutoff: Cutoff) -> None:
         """After `begin`: begin with this cutoff, and with what the program's last run has kept of one."""
@@ -628,6 +633,14 @@ class LaunchCache:
             self._once.clear()
         self._once.add(name)
         return False
+
+
+def _way_of(plain: Mapping[str, Any]) -> tuple[tuple[int, int], float]:
+    """What `LaunchCache.keep_span` has kept: workers and returns, and the toll. ValueError if it is none."""
+    toll = float(plain.get("toll", 0.0))
+    if not 0 <= toll < inf:
+        raise ValueError(f"a period cannot be charged {toll} s")
+    return (int(plain["workers"]), int(plain.get("returns", 1))), toll
 
 
 def _add_shared(launch: Launch, buffers: list[VirtualBuffer], parts: list[Any]) -> None:

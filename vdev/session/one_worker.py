@@ -205,8 +205,9 @@ class OneWorker:
             return resumed.keeper if self._changes.resume(resumed, large) else None
         account = self._accounts.joined(large, None, tally)
         account.span = account.span or len(self._options.workers)
-        before = max(self._changes.returns.get(id(tally), 0), self._changes.kept_alone.get(id(tally), 0))
-        account.returns = max(account.returns, before)
+        kept_returns, toll = self._changes.kept_alone.get(id(tally), (0, 0.0))
+        account.returns = max(account.returns, self._changes.returns.get(id(tally), 0), kept_returns)
+        account.periods.toll = max(account.periods.toll, toll)
         if not self._changes.change(account, thrifty=True):
             return None
         if presumed:
@@ -328,12 +329,16 @@ class OneWorker:
     ) -> tuple[Way, Way]:
         """What these of an account's launches without plans take, so many of each stake, up to this number of their kernel's, and would
         take over the number of workers that is best for all that are weighed.
+
+        Larger ones than were measured count like the largest that were: they are sampled soon (`KernelTiming.samples_direct`), and plans
+        that are made for nothing cost more than to wait for that.
         """
         beside, now = account.host.beside(1), self._counts.of(account)
         planned = Way(timing.thought.value or 0.0, 0.0) + beside
         spans = self._counts.others(account) or (now,)
         ways, one = dict.fromkeys(spans, NOTHING), NOTHING
-        for stake, count in passed:
+        for each, count in passed:
+            stake = replace(each, nitems=timing.times.covered(each.nitems))
             for span in spans:
                 way = self._times.way_over(timing, stake, launches, now, span) + planned
                 ways[span] += way.times(count)

@@ -44,9 +44,9 @@ class WayChanges:
         #: by the identity of their tallies, kernels of sequences that were found to lose by being split: on new buffers they
         #: begin on one worker
         self.alone: set[int] = set()
-        #: by the identity of their tallies, kernels that were on one worker at the end of the program's last run, and the
-        #: returns that it counts for
-        self.kept_alone: dict[int, int] = {}
+        #: by the identity of their tallies, kernels that were on one worker at the end of the program's last run: the returns that it
+        #: counts for, and what was charged to several for each period
+        self.kept_alone: dict[int, tuple[int, float]] = {}
         #: by the identity of their tallies, how often launches of kernels were split again without success: on new buffers, too, they
         #: have to gain the more
         self.returns: dict[int, int] = {}
@@ -112,7 +112,7 @@ class WayChanges:
         self.alone |= account.alone
         for _, timing in kernels:
             if timing.cache is not None:
-                timing.cache.keep_span(ONE, account.returns)
+                timing.cache.keep_span(ONE, account.returns, account.periods.toll)
 
     def _keep(self, account: Account, thrifty: bool, *, on_trial: bool) -> bool:
         """Launches are on one worker from now on. False where none has room for all of their buffers."""
