@@ -53,7 +53,6 @@ class StandInFinder:
             importlib.import_module("vdev.process.log").start()
             importlib.import_module(STAND_IN).populate(module)
             importlib.import_module(HANDLES).use_handles()
-            importlib.import_module("vdev.process.loaded").pass_over()
         finally:
             if collects:
                 gc.enable()

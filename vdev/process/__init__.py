@@ -12,7 +12,6 @@ __all__ = [
     "inside",
     "interrupts",
     "late_libraries",
-    "loaded",
     "log",
     "private_files",
     "processor_time",

@@ -20,7 +20,6 @@ from vdev.backends.call_lists import DriverCall, NoWalker, prepared, walker
 from vdev.backends.cuda.entry_points import declared, driver_library
 from vdev.backends.cuda.errors import SUCCESS, status_of_result
 from vdev.errors import BackendError, CudaMissing
-from vdev.process import loaded
 from vdev.process.forking import in_driver
 
 #: CU_MEM_ATTACH_GLOBAL
@@ -363,10 +362,10 @@ def load() -> tuple[Any, Driver]:
 
 def _use_the_wait() -> None:
     """While GPUs are still being opened, make the full collection that comes once so many objects are new to the collector as vdev has
-    made so far: it would come amid the program's first launches.
+    loaded: it takes tens of milliseconds, and would come amid the program's first launches.
     """
     if gc.isenabled() and any(thread.is_alive() for thread in _opening):
-        loaded.look_at_the_rest()
+        gc.collect()
 
 
 def device_names() -> list[str]:
