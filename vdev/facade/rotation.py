@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import ref
 
 from vdev.facade.memory import Memory
+from vdev.facade.svm_memory import SVMArgument
 
 if TYPE_CHECKING:
     from vdev.session.commands import Argument, Repeater
@@ -59,7 +60,7 @@ class Rotation:
         if len(kept) != len(args):
             return None
         for each, arg in zip(kept, args, strict=True):
-            if type(each) is Memory:
+            if type(each) is Memory or type(each) is SVMArgument:
                 try:
                     current: Any = each.argument
                 except AttributeError:  # another thread has just released it

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vdev.executor.completion import call_soon
+from vdev.executor.completion import DONE, call_soon
 from vdev.facade.calls import (
     NOTHING,
     SVM_FREE,
@@ -493,6 +493,9 @@ def _unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList) -> Event:
             allocation.buffer, offset, mapping.nbytes, read=True, write=mapping.write
         )
         command = Unmap(made)
+        line = state_of(queue)
+        if not after and not line.is_finalized and line.session.unmap_at_once(made, line.order):
+            return make_event(queue, SVM_UNMAP.kind, DONE)
     try:
         return SVM_UNMAP.submit(queue, command, after)
     except BaseException:  # it is still mapped
