@@ -81,6 +81,7 @@ class Holdings:
         "former",
         "home_reads",
         "home_writes",
+        "is_given",
         "nbytes",
         "noted",
         "readers",
@@ -109,6 +110,8 @@ class Holdings:
         #: the home is zeros that nothing has touched, so zeros need not be written to it
         self.blank = blank
         self.fine = fine
+        #: the home is the program's own memory (CL_MEM_USE_HOST_PTR)
+        self.is_given = False
         #: by worker; changed by that worker's thread only
         self.replicas: list[Replica | None] = [None] * count
         #: by worker: its last step that changes its own replica. Nobody else ever changes it.
@@ -136,6 +139,11 @@ class Holdings:
             if replica is not None:
                 owners[number].discard(replica.allocation)
             number += 1  # noqa: SIM113 (each buffer comes here, and has one or two)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a worker's back end copies all of the home by itself, in the order of its work."""
+        return self._pinned is not None
 
     @property
     def is_sound(self) -> bool:
