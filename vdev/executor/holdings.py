@@ -109,9 +109,10 @@ class Holdings:
         self._home = home
         #: the home is zeros that nothing has touched, so zeros need not be written to it
         self.blank = blank
-        self.fine = fine
-        #: the home is the program's own memory (CL_MEM_USE_HOST_PTR)
-        self.is_given = False
+        self.fine, self.is_given = (
+            fine,
+            False,
+        )  #: whether the home is the program's own memory (CL_MEM_USE_HOST_PTR)
         #: by worker; changed by that worker's thread only
         self.replicas: list[Replica | None] = [None] * count
         #: by worker: its last step that changes its own replica. Nobody else ever changes it.

@@ -256,7 +256,7 @@ class RepeatOfPointers(Repeat):
         try:
             for source, at, address, kept in self._pointers:
                 pointer = args[source]
-                if not isinstance(pointer, SVMPointer) or pointer._address != address:
+                if not isinstance(pointer, SVMPointer) or pointer.svm_ptr != address:
                     return None
                 found[at] = kept.argument
         except AttributeError:  # freed: another allocation may have its address by now
