@@ -100,8 +100,7 @@ class Holdings:
     ) -> None:
         """`home` gives the buffer's host memory (1-D uint8), made on first use; any thread may call it.
 
-        `blank`: it is all zeros, and nobody changes it before the executor is told. `fine`: the host changes it at
-        any time without telling.
+        `blank`: it is all zeros, and nobody changes it before the executor is told. `fine`: the host changes it without telling.
         """
         count = len(owners)
         self._owners = owners
@@ -109,10 +108,8 @@ class Holdings:
         self._home = home
         #: the home is zeros that nothing has touched, so zeros need not be written to it
         self.blank = blank
-        self.fine, self.is_given = (
-            fine,
-            False,
-        )  #: whether the home is the program's own memory (CL_MEM_USE_HOST_PTR)
+        self.fine = fine
+        self.is_given = False  #: whether the home is the program's own memory (CL_MEM_USE_HOST_PTR)
         #: by worker; changed by that worker's thread only
         self.replicas: list[Replica | None] = [None] * count
         #: by worker: its last step that changes its own replica. Nobody else ever changes it.
