@@ -425,6 +425,41 @@ def test_calls_with_the_same_pointers(workers: int, monkeypatch: pytest.MonkeyPa
     session.close()
 
 
+def test_fills_and_copies_are_handed_over_as_those_of_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+    like_others = svm._like_others
+
+    def told(*given: Any) -> Any:
+        done = like_others(*given)
+        found.append(done is not None)
+        return done
+
+    monkeypatch.setattr(svm, "_like_others", told)
+    session = Session(open_workers([WorkerSpec("cpu", (), 1)]))
+    device = Device(session)
+    session.observers.clear()
+    queue, kernel = device.queue, callable_kernel(device, "add")
+    a, b, c = (device.allocate(4000) for _ in range(3))
+    expected = {pointer: np.zeros(1000, np.float32) for pointer in (a, b, c)}
+    for number in range(20):
+        start, stop = number * 13, number * 17 + 300
+        value = np.float32(number + 1)
+        cl._enqueue_svm_memfill(queue, cl.SVM(a.buf[4 * start : 4 * stop]), value)
+        expected[a][start:stop] = value
+        kernel(queue, (1000,), (1,), a, b, b)
+        expected[b] += expected[a]
+        span = slice(0, 1000) if number % 2 and number < 8 else slice(start, stop)
+        source, target = (cl.SVM(each.buf[4 * span.start : 4 * span.stop]) for each in (b, c))
+        cl._enqueue_svm_memcpy(queue, number % 3 == 0, target, source)
+        expected[c][span] = expected[b][span]
+        kernel(queue, (1000,), (1,), a, c, c)
+        expected[c] += expected[a]
+    for pointer in (a, b, c):
+        np.testing.assert_array_equal(device.content(pointer), expected[pointer])
+    assert sum(found) >= 30
+    session.close()
+
+
 def test_pointers_that_are_no_longer_what_they_were(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Released, released in the order of the queue, or freed under an array: the next call has the pointer looked at again."""
     found, queue = taken(monkeypatch), device.queue
