@@ -28,9 +28,10 @@ queue, alone = cl.CommandQueue(context), len(context._vdev_state.session.workers
 source = """
 kernel void add(global int *a, int more) { a[get_global_id(0)] += more; }
 kernel void total(global int *s, global const int *a) { int i = get_global_id(0); s[i] += a[i]; }
+kernel void move(global int *b, global const int *a) { int i = get_global_id(0); b[i] = a[i]; }
 """
 program = cl.Program(context, source).build()
-add, total = program.add, program.total
+add, total, move = program.add, program.total, program.move
 size, flags = 1 << 16, cl.map_flags
 s = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(size, np.int32))
 both = flags.READ | flags.WRITE
@@ -259,6 +260,36 @@ def test_homes_that_are_copied_often_are_pinned(what: str, workers: str, late: s
     calls = dict(map(str.split, (tmp_path / "calls").read_text().splitlines()))
     taken = int(calls.get("fake_registered", 0)) + int(calls.get("fake_pinned", 0))
     assert taken == int(calls.get("fake_pinned_gone", 0)), calls
+
+
+FRAMES = """
+import ctypes
+a, b = [cl.Buffer(context, cl.mem_flags.ALLOC_HOST_PTR, 4 * size) for _ in range(2)]
+calls = ctypes.CDLL("libcuda.so.1").fake_calls
+calls.restype = ctypes.c_long
+for turn in range(80):
+    if turn == 40:
+        before = calls()
+    array = mapped(a, flags.WRITE_INVALIDATE_REGION)
+    array[:] = turn
+    array.base.release(queue)
+    move(queue, (size,), None, b, a)
+    array = mapped(b, flags.READ)
+    assert (array == turn).all()
+    array.base.release(queue)
+print((calls() - before) / 40)
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+def test_a_frame_is_two_copies_and_a_launch(tmp_path: Path) -> None:
+    """Written by a mapping, and its result read by one: the driver is asked for these, whether anything is left to be waited for, and to
+    wait for the result.
+    """
+    printed = fake_cuda.run(f"{BEGIN}{FRAMES}", fake_cuda.environment(tmp_path, "cuda:0"))
+    assert float(printed) < 8, (
+        "each wait for one of the copies, and each context that is set for it, is one more"
+    )
 
 
 class _Runtime:

@@ -175,9 +175,8 @@ class MapsAtOnce(HomesAtOnce):
         if made is None or made.what != (command.offset, command.nbytes, command.read, command.write):
             return None
         holdings = buffer.holdings
-        comes = (
-            holdings.is_pinned and command.read
-        )  # its bytes come behind what the worker is at, and nobody waits before
+        # Its bytes come behind what the worker is at, and nobody waits before.
+        comes = holdings.is_pinned and command.read
         if not (made.is_small or comes):
             calm(made.worker)
         _count_copies(made.worker, holdings, command.nbytes * (command.read + command.write))
@@ -221,7 +220,8 @@ class MapsAtOnce(HomesAtOnce):
             return False
         if not (made.is_small or comes or worker.is_quiet_alone):
             return False
-        if not (self._is_home_free(buffer) or (comes and self._is_home_sent(buffer, worker.number))):
+        is_sent = comes and self._is_home_sent(buffer, worker.number)
+        if not (is_sent or self._is_home_free(buffer)):
             return False
         if queue is reading.queue and self._executor.standing is reading.standing:
             return True
@@ -351,9 +351,8 @@ class MapsAtOnce(HomesAtOnce):
             return None
         if self._only is None and not self._is_free(line, entry[1], queue):
             return None
-        part = line.hand_over(
-            entry, executor.standing, (made.host, writing.layout), make=send or writing.make
-        )
+        make, host = send or writing.make, (made.host, writing.layout)
+        part = line.hand_over(entry, executor.standing, host, make=make)
         if part is None:
             return None
         if send is not None:
