@@ -5,6 +5,7 @@ device alone decides (splitting, work in place, refusals); memory back to where 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import subprocess
@@ -23,6 +24,7 @@ from vdev.check.checking import LaunchChecker
 from vdev.facade import launch, stand_in, svm, svm_memory
 from vdev.facade.errors import native
 from vdev.facade.platform_device import Platform
+from vdev.facade.repeat import RepeatOfPointers
 from vdev.process.finalisers import collect
 from vdev.process.switches import WorkerSpec
 from vdev.session import buffers, making_plans
@@ -367,6 +369,141 @@ def test_a_kernel_keeps_no_memory(device: Device) -> None:
     with pytest.raises(native.LogicError) as error:
         cl.enqueue_nd_range_kernel(device.queue, kernel, (4,), None)
     assert error.value.args[0].code() == native.status_code.INVALID_KERNEL_ARGS
+
+
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each call like the one before it with pointers: whether it was taken for one."""
+    found: list[bool] = []
+    takes = RepeatOfPointers.takes
+
+    def told(repeat: RepeatOfPointers, kernel: Any, args: Any) -> Any:
+        captured = takes(repeat, kernel, args)
+        found.append(captured is not None)
+        return captured
+
+    monkeypatch.setattr(RepeatOfPointers, "takes", told)
+    return found
+
+
+def callable_kernel(device: Device, name: str) -> Any:
+    """A kernel that programs call, without what PyOpenCL generates for its signature."""
+
+    def enqueue(kernel: Any, queue: Any, size: Any, local: Any, *args: Any, wait_for: Any = None) -> Any:
+        kernel._set_arg_multi(tuple(itertools.chain(*enumerate(args))))
+        return cl.enqueue_nd_range_kernel(queue, kernel, size, local, None, wait_for)
+
+    kernel = cl.Kernel(device.program, name)
+    kernel._enqueue = enqueue
+    return kernel
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_calls_with_the_same_pointers(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are made as those with buffers, with whatever numbers, and others come between; mappings are seen."""
+    found = taken(monkeypatch)
+    session = Session(open_workers([WorkerSpec("cpu", (), workers)]))
+    device = Device(session)
+    session.observers.clear()
+    queue, kernel = device.queue, callable_kernel(device, "scale")
+    a, b = device.allocate(4000), device.allocate(4000)
+    made, expected = {}, {}
+    for pointer in (a, b):
+        made[pointer], expected[pointer] = pointer.buf.view(np.float32), np.arange(1000, dtype=np.float32)
+        made[pointer][:] = expected[pointer]
+    for number, pointer in enumerate([a] * 12 + [b] * 8 + [a, b] * 3):
+        factor = np.float32(1 + number % 3)
+        kernel(queue, (1000,), (1,), pointer, factor)
+        expected[pointer] *= factor
+        if number % 5 == 4:
+            cl._enqueue_svm_map(queue, True, 3, pointer)
+            np.testing.assert_array_equal(made[pointer], expected[pointer])
+            expected[pointer] = made[pointer][:] = (made[pointer] + number) % 64
+            cl._enqueue_svm_unmap(queue, pointer)
+    for pointer in (a, b):
+        np.testing.assert_array_equal(device.content(pointer), expected[pointer])
+    assert sum(found) >= 16
+    session.close()
+
+
+def test_fills_and_copies_are_handed_over_as_those_of_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+    like_others = svm._like_others
+
+    def told(*given: Any) -> Any:
+        done = like_others(*given)
+        found.append(done is not None)
+        return done
+
+    monkeypatch.setattr(svm, "_like_others", told)
+    session = Session(open_workers([WorkerSpec("cpu", (), 1)]))
+    device = Device(session)
+    session.observers.clear()
+    queue, kernel = device.queue, callable_kernel(device, "add")
+    a, b, c = (device.allocate(4000) for _ in range(3))
+    expected = {pointer: np.zeros(1000, np.float32) for pointer in (a, b, c)}
+    for number in range(20):
+        start, stop = number * 13, number * 17 + 300
+        value = np.float32(number + 1)
+        cl._enqueue_svm_memfill(queue, cl.SVM(a.buf[4 * start : 4 * stop]), value)
+        expected[a][start:stop] = value
+        kernel(queue, (1000,), (1,), a, b, b)
+        expected[b] += expected[a]
+        span = slice(0, 1000) if number % 2 and number < 8 else slice(start, stop)
+        source, target = (cl.SVM(each.buf[4 * span.start : 4 * span.stop]) for each in (b, c))
+        cl._enqueue_svm_memcpy(queue, number % 3 == 0, target, source)
+        expected[c][span] = expected[b][span]
+        kernel(queue, (1000,), (1,), a, c, c)
+        expected[c] += expected[a]
+    for pointer in (a, b, c):
+        np.testing.assert_array_equal(device.content(pointer), expected[pointer])
+    assert sum(found) >= 30
+    session.close()
+
+
+def test_pointers_that_are_no_longer_what_they_were(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Released, released in the order of the queue, or freed under an array: the next call has the pointer looked at again."""
+    found, queue = taken(monkeypatch), device.queue
+    for number in range(3):
+        a, out = device.allocate(4000), device.allocate(4000)
+        cl._enqueue_svm_memfill(queue, a, np.float32(2))
+        cl._enqueue_svm_memfill(queue, out, np.float32(0))
+        wrapped = cl.SVM(a.buf)
+        kernel = callable_kernel(device, "add")
+        given = wrapped if number == 2 else a
+        for _ in range(4):
+            kernel(queue, (1000,), (1,), given, given, out)
+        assert (device.content(out) == 4).all()
+        assert found[-2:] == [True, True]
+        del found[:]
+        if number == 1:
+            held = cl.UserEvent(device.ctx)
+            a.enqueue_release(queue, [held])
+        else:
+            a.release()
+        if number == 2:
+            with pytest.raises(native.LogicError) as error:
+                kernel(queue, (1000,), (1,), given, given, out)
+            assert "INVALID_ARG_VALUE" in str(error.value)
+        else:  # a null pointer by now
+            kernel._enqueue = lambda *args, **kwargs: None  # what comes next would use it
+            kernel(queue, (1000,), (1,), given, given, out)
+        assert found == [False]
+        if number == 1:
+            held.set_status(native.command_execution_status.COMPLETE)
+        del wrapped, given, kernel
+    queue.finish()
+    out.release()
+
+
+def test_called_kernels_keep_no_memory(device: Device) -> None:
+    kernel, a = callable_kernel(device, "scale"), device.allocate(4000)
+    for number in range(6):
+        kernel(device.queue, (1000,), (1,), a, np.float32(number))
+    device.queue.finish()
+    known = len(buffers._by_holdings)
+    a.release()
+    assert settled(lambda: allocations() == 0 and len(buffers._by_holdings) < known)
+    del kernel
 
 
 def test_many_threads(device: Device) -> None:

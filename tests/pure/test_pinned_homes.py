@@ -13,7 +13,7 @@ from vdev.backends.cuda.pinned_homes import PinnedHomes
 from . import fake_cuda
 from .cuda_host import COMPILER, MISSING
 
-BEGIN = """
+BEGIN = '''
 import gc
 import numpy as np, pyopencl as cl
 from vdev.backends.cuda.pinned_homes import PinnedHomes
@@ -24,14 +24,20 @@ def counted(homes, memory):
     return found
 PinnedHomes.pin = counted
 context = cl.create_some_context(interactive=False)
-queue = cl.CommandQueue(context)
-source = "kernel void add(global int *a, int more) { a[get_global_id(0)] += more; }"
-add = cl.Kernel(cl.Program(context, source).build(), "add")
+queue, alone = cl.CommandQueue(context), len(context._vdev_state.session.workers) == 1
+source = """
+kernel void add(global int *a, int more) { a[get_global_id(0)] += more; }
+kernel void total(global int *s, global const int *a) { int i = get_global_id(0); s[i] += a[i]; }
+kernel void move(global int *b, global const int *a) { int i = get_global_id(0); b[i] = a[i]; }
+"""
+program = cl.Program(context, source).build()
+add, total, move = program.add, program.total, program.move
 size, flags = 1 << 16, cl.map_flags
+s = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(size, np.int32))
 both = flags.READ | flags.WRITE
 def mapped(buffer, how=both):
     return cl.enqueue_map_buffer(queue, buffer, how, 0, (size,), np.int32)[0]
-"""
+'''
 #: what programs do, and how many homes are pinned meanwhile
 PROGRAMS = {
     "mapped again and again": (
@@ -70,6 +76,114 @@ for turn in range(12):
 assert (mapped(a) == 12).all()
 """,
         0,
+    ),
+    "given up and written again and again": (
+        """
+a, b = [cl.Buffer(context, cl.mem_flags.ALLOC_HOST_PTR, 4 * size) for _ in range(2)]
+other, expected = cl.CommandQueue(context), 0
+for turn in range(12):
+    array, _ = cl.enqueue_map_buffer(other if turn % 3 == 2 else queue, a, flags.WRITE_INVALIDATE_REGION, 0, (size,), np.int32)
+    array[:] = turn  # not before what the last turn wrote has been taken
+    array.base.release(queue)
+    add(queue, (size,), None, a, np.int32(1))
+    cl.enqueue_copy(queue, b, a)
+    expected = expected + turn + 1
+    total(queue, (size,), None, s, b)
+    for number in range(3):
+        array = mapped(a, flags.WRITE_INVALIDATE_REGION)
+        array[:] = number
+        array.base.release(queue)
+        total(queue, (size,), None, s, a)
+    expected = expected + 3
+    part, event = cl.enqueue_map_buffer(other, a, flags.WRITE_INVALIDATE_REGION, 0, (16,), np.int32, is_blocking=False)
+    event.wait()
+    part[:] = 1000  # few bytes, in another queue, while all of them are on their way
+    part.base.release(other)
+found = np.empty(size, np.int32)
+cl.enqueue_copy(queue, found, s)
+assert (found == expected).all()
+""",
+        1,
+    ),
+    "written and read in turn": (
+        """
+a = cl.Buffer(context, cl.mem_flags.ALLOC_HOST_PTR, 4 * size)
+mapped(a, flags.WRITE_INVALIDATE_REGION)[:] = 0
+expected = np.zeros(size, np.int32)
+for turn in range(24):
+    how = both if turn % 5 else flags.WRITE_INVALIDATE_REGION
+    array = mapped(a, how)
+    if how == both:
+        assert (array == expected).all(), turn
+    array[:] = expected = expected * 3 + turn
+    array.base.release(queue)
+    for _ in range(turn % 3):
+        add(queue, (size,), None, a, np.int32(1))
+        expected = expected + 1
+""",
+        1,
+    ),
+    "dropped as soon as it was written": (
+        """
+kept, expected = [], 0
+for number in range(4):
+    a = cl.Buffer(context, cl.mem_flags.ALLOC_HOST_PTR, 4 * size + 4096 * number)
+    for turn in range(9):
+        array = mapped(a, flags.WRITE_INVALIDATE_REGION)
+        array[:] = turn
+        array.base.release(queue)
+        total(queue, (size,), None, s, a)
+        expected += turn
+    del a, array
+    gc.collect()
+found = np.empty(size, np.int32)
+cl.enqueue_copy(queue, found, s)
+assert (found == expected).all()
+""",
+        4,
+    ),
+    "the program's own memory": (
+        """
+own = np.zeros(size, np.int32)
+a = cl.Buffer(context, cl.mem_flags.USE_HOST_PTR, hostbuf=own)
+expected = 0
+for turn in range(12):
+    array = mapped(a, flags.WRITE_INVALIDATE_REGION)
+    array[:] = turn
+    array.base.release(queue)
+    if alone and turn > 6:  # it should not, but by then what it has mapped has been taken when the mapping has ended
+        own[:] = -1
+    total(queue, (size,), None, s, a)
+    expected += turn
+found = np.empty(size, np.int32)
+cl.enqueue_copy(queue, found, s)
+assert (found == expected).all()
+""",
+        1,
+    ),
+    "interrupted": (
+        """
+from vdev.executor import direct_reads
+wait, made = direct_reads.in_driver, PinnedHomes._unpin
+a = cl.Buffer(context, cl.mem_flags.ALLOC_HOST_PTR, 4 * size)
+for turn in range(9):
+    mapped(a, flags.WRITE_INVALIDATE_REGION)[:] = turn
+    add(queue, (size,), None, a, np.int32(1))
+    assert (mapped(a, flags.READ) == turn + 1).all()
+def interrupted(wait):
+    raise KeyboardInterrupt
+add(queue, (size,), None, a, np.int32(1))
+direct_reads.in_driver = interrupted
+try:
+    mapped(a, flags.READ)
+    assert not alone, "it was not interrupted"
+except KeyboardInterrupt:
+    pass
+direct_reads.in_driver = wait
+home = a._vdev_state.buffer.home()
+assert (home.view(np.int32) == 10).all()  # the copy has come, and will not come later
+""",
+        1,
     ),
     "transfers from and to a mapped buffer": (
         """
@@ -146,6 +260,36 @@ def test_homes_that_are_copied_often_are_pinned(what: str, workers: str, late: s
     calls = dict(map(str.split, (tmp_path / "calls").read_text().splitlines()))
     taken = int(calls.get("fake_registered", 0)) + int(calls.get("fake_pinned", 0))
     assert taken == int(calls.get("fake_pinned_gone", 0)), calls
+
+
+FRAMES = """
+import ctypes
+a, b = [cl.Buffer(context, cl.mem_flags.ALLOC_HOST_PTR, 4 * size) for _ in range(2)]
+calls = ctypes.CDLL("libcuda.so.1").fake_calls
+calls.restype = ctypes.c_long
+for turn in range(80):
+    if turn == 40:
+        before = calls()
+    array = mapped(a, flags.WRITE_INVALIDATE_REGION)
+    array[:] = turn
+    array.base.release(queue)
+    move(queue, (size,), None, b, a)
+    array = mapped(b, flags.READ)
+    assert (array == turn).all()
+    array.base.release(queue)
+print((calls() - before) / 40)
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+def test_a_frame_is_two_copies_and_a_launch(tmp_path: Path) -> None:
+    """Written by a mapping, and its result read by one: the driver is asked for these, whether anything is left to be waited for, and to
+    wait for the result.
+    """
+    printed = fake_cuda.run(f"{BEGIN}{FRAMES}", fake_cuda.environment(tmp_path, "cuda:0"))
+    assert float(printed) < 8, (
+        "each wait for one of the copies, and each context that is set for it, is one more"
+    )
 
 
 class _Runtime:

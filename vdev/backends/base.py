@@ -530,6 +530,12 @@ class Backend(ABC):
         box = Box.contiguous(0, start, nbytes)
         return lambda source: self.write_now(target, source, box)
 
+    def sends_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
+        """The same of memory that is pinned (`pin`) and does not change until the next marker is done: nobody waits for its bytes, however
+        many they are and whatever the worker is at.
+        """
+        return self.write_again(target, start, nbytes)
+
     @abstractmethod
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         """The worker to host memory; `target` holds the bytes when the next marker is done.
@@ -576,10 +582,16 @@ class Backend(ABC):
         """
         return False
 
+    def rest(self) -> None:
+        """Return when nothing that was handed over before is under way, however it went. As `wait_for_all`, on any thread."""
+        self.wait_for_all()
+
     def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
         """What makes such a read of `nbytes` bytes again and again; each is one operation.
 
         It may be used on any thread and without `enter`, by who has the worker's turn, as long as `source` is allocated.
+
+        Into memory that is pinned (`pin`), the bytes may come while nobody waits: then it stays so until they are there (`rest`).
         """
         deliver: Deliver
 

@@ -245,6 +245,15 @@ class RepeatedRead:
     @waits
     def end(self, begun: Begun, host: NDArray[Any]) -> int:
         """Return when the bytes are in `host`: 0, or the status of what has failed."""
+        try:
+            return self._end_of(begun, host)
+        except BaseException:  # an interrupt: the program may give the memory back into which the bytes come
+            if self.waits:
+                self._worker.backend.rest()
+            raise
+
+    @waits
+    def _end_of(self, begun: Begun, host: NDArray[Any]) -> int:
         mark, issued, deliver, last = begun
         worker, target = self._worker, host.reshape(-1).view(np.uint8)
         went_well = in_driver(worker.backend.wait_for_all)

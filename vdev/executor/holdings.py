@@ -81,6 +81,7 @@ class Holdings:
         "former",
         "home_reads",
         "home_writes",
+        "is_given",
         "nbytes",
         "noted",
         "readers",
@@ -99,8 +100,7 @@ class Holdings:
     ) -> None:
         """`home` gives the buffer's host memory (1-D uint8), made on first use; any thread may call it.
 
-        `blank`: it is all zeros, and nobody changes it before the executor is told. `fine`: the host changes it at
-        any time without telling.
+        `blank`: it is all zeros, and nobody changes it before the executor is told. `fine`: the host changes it without telling.
         """
         count = len(owners)
         self._owners = owners
@@ -109,6 +109,7 @@ class Holdings:
         #: the home is zeros that nothing has touched, so zeros need not be written to it
         self.blank = blank
         self.fine = fine
+        self.is_given = False  #: whether the home is the program's own memory (CL_MEM_USE_HOST_PTR)
         #: by worker; changed by that worker's thread only
         self.replicas: list[Replica | None] = [None] * count
         #: by worker: its last step that changes its own replica. Nobody else ever changes it.
@@ -136,6 +137,11 @@ class Holdings:
             if replica is not None:
                 owners[number].discard(replica.allocation)
             number += 1  # noqa: SIM113 (each buffer comes here, and has one or two)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a worker's back end copies all of the home by itself, in the order of its work."""
+        return self._pinned is not None
 
     @property
     def is_sound(self) -> bool:

@@ -302,7 +302,7 @@ def _own(context: Context, flags: int, layout: Layout, host: Bytes | None, hostb
         bring_home(session, host)
         buffer = session.create_filled(host.size, host)
         return ImageMemory(context, flags, (buffer, 0, host.size), layout)
-    place = shared_place(host) or (session.create_buffer(host.size, host), 0)
+    place = shared_place(host) or (session.create_over(host), 0)
     return ImageMemory(context, flags, (*place, host.size), layout, hostbuf=hostbuf)
 
 

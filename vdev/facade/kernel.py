@@ -81,6 +81,8 @@ def _changed(before: object, now: object) -> int:
         return _NONE
     if type(now) is bytes and type(before) is bytes and len(now) == len(before):
         return _OTHER_VALUE if now != before else _NONE
+    if type(now) is SVMArgument:
+        return _NONE if now.is_same(before) else _OTHER
     return _NONE if type(now) is LocalArg and now == before else _OTHER
 
 

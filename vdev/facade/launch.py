@@ -24,7 +24,7 @@ from vdev.facade.memory import Memory
 from vdev.facade.queue import CommandQueue, QueueState
 from vdev.facade.rotation import Rotation
 from vdev.facade.svm import reached_by_address
-from vdev.facade.svm_memory import starts
+from vdev.facade.svm_memory import SVMArgument, starts
 from vdev.planner.partitioner import choose_local_size
 from vdev.session.commands import ONCE, Launch, LocalArg, Marker
 from vdev.session.immediate_moves import completion_of
@@ -50,7 +50,7 @@ _LONGEST_PAUSE = 63  #: launches like the last one before the next of them is pr
 
 _PLAIN = {int}
 #: kept arguments of launches that are made again; and of those that are handed over at once, whose images lie whole on one worker
-_REPEATED = frozenset({Memory, bytes, LocalArg, type(None)})
+_REPEATED = frozenset({Memory, SVMArgument, bytes, LocalArg, type(None)})
 _REPEATED_AT_ONCE = _REPEATED | {ImageMemory}
 
 Sizes = Sequence[int]

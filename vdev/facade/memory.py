@@ -388,7 +388,7 @@ def create_memory(
     host = host[:nbytes]
     if flags & USE_HOST_PTR:
         # the program's memory is the buffer's home: the program sees both as one
-        place = shared_place(host) or (session.create_buffer(nbytes, host, fine=_in_place(context, host)), 0)
+        place = shared_place(host) or (session.create_over(host, fine=_in_place(context, host)), 0)
         return Memory(context, flags, *place, nbytes, hostbuf=hostbuf)
     bring_home(session, host)
     if session.refills_at_once(nbytes):

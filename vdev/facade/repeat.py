@@ -20,6 +20,8 @@ from vdev.facade.errors import native
 from vdev.facade.handles import state_of
 from vdev.facade.images import Sampler
 from vdev.facade.memory import Memory, MemoryObjectHolder
+from vdev.facade.svm import SVMPointer
+from vdev.facade.svm_memory import SVMArgument
 
 if TYPE_CHECKING:
     from vdev.facade.context import Context
@@ -232,6 +234,36 @@ class RepeatOfImages(Repeat):
         return True
 
 
+class RepeatOfPointers(Repeat):
+    """The same where there are pointers into shared virtual memory among the arguments. As the kernel does, it keeps no memory alive."""
+
+    __slots__ = ("_pointers",)
+
+    def __init__(self, kernel: CalledKernel, args: Sequence[Any], pointers: Sequence[int]) -> None:
+        """`pointers`: where they are among the arguments."""
+        places = [(at + _AHEAD, at) for at in range(len(args) - _AHEAD)]
+        self._keep(kernel, args, [each for at, each in enumerate(places) if at not in pointers])
+        #: of each: where it is in a call and among the kernel's arguments, its address, and what the kernel keeps of it
+        self._pointers: list[tuple[int, int, int, SVMArgument]] = [
+            (*places[at], args[at + _AHEAD].svm_ptr, kernel.args[at]) for at in pointers
+        ]
+
+    def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
+        taken = super().takes(kernel, args)
+        if taken is None:
+            return None
+        found = [*taken]
+        try:
+            for source, at, address, kept in self._pointers:
+                pointer = args[source]
+                if not isinstance(pointer, SVMPointer) or pointer.svm_ptr != address:
+                    return None
+                found[at] = kept.argument
+        except AttributeError:  # freed: another allocation may have its address by now
+            return None
+        return (*found,)
+
+
 class RepeatOfArrays(Repeat):
     """The same where there are arrays of PyOpenCL's among the arguments: of each the kernel gets two."""
 
@@ -348,6 +380,11 @@ def _arrays_among(kernel: CalledKernel, args: Sequence[Any]) -> list[int]:
     return found
 
 
+def _is_inside(kept: object) -> bool:
+    """Whether a kernel's argument is a pointer into an allocation, and not to its end, where another one may begin one day."""
+    return type(kept) is SVMArgument and kept.offset < kept.allocation.nbytes
+
+
 def repeat_of(kernel: CalledKernel, args: Sequence[Any]) -> Repeat | None:
     """Takes later calls like the one with these arguments, which has just set the kernel's; None if that is not
     possible.
@@ -358,14 +395,24 @@ def repeat_of(kernel: CalledKernel, args: Sequence[Any]) -> Repeat | None:
         if not arrays:
             return None
     images = kernel.images
+    pointers = [at for at, arg in enumerate(args[_AHEAD:]) if isinstance(arg, SVMPointer)]
+    if pointers and (arrays or images or not all(_is_inside(kernel.args[at]) for at in pointers)):
+        return None
     for at, arg in enumerate(args[_AHEAD:]):
         if isinstance(arg, MemoryObjectHolder):
             if type(state_of(arg)) is not Memory and (arrays or at not in images):
                 return None
-        elif type(arg) not in _FIXED and at not in arrays and not (images and type(arg) is Sampler):
+        elif (
+            type(arg) not in _FIXED
+            and at not in arrays
+            and at not in pointers
+            and not (images and type(arg) is Sampler)
+        ):
             return None
     if images:
         return None if arrays else RepeatOfImages(kernel, args)
+    if pointers:
+        return RepeatOfPointers(kernel, args, pointers)
     return RepeatOfArrays(kernel, args, arrays) if arrays else Repeat(kernel, args)
 
 

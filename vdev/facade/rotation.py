@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import ref
 
 from vdev.facade.memory import Memory
+from vdev.facade.svm_memory import SVMArgument
 
 if TYPE_CHECKING:
     from vdev.session.commands import Argument, Repeater
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 Known: TypeAlias = tuple["Repeater | None", int]
 Key: TypeAlias = tuple[Any, ...]
 
+#: kept arguments of which a launch captures the memory
+_OBJECTS = frozenset((Memory, SVMArgument))
 #: sets of buffers that are known of a kernel
 _MOST = 8
 #: launches with other buffers than before that are not looked at, after sets of which none came back
@@ -59,7 +62,7 @@ class Rotation:
         if len(kept) != len(args):
             return None
         for each, arg in zip(kept, args, strict=True):
-            if type(each) is Memory:
+            if type(each) in _OBJECTS:
                 try:
                     current: Any = each.argument
                 except AttributeError:  # another thread has just released it

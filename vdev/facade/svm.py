@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vdev.executor.completion import call_soon
+from vdev.executor.completion import DONE, call_soon
 from vdev.facade.calls import (
     NOTHING,
     SVM_FREE,
@@ -372,6 +372,8 @@ def _enqueue_svm_memcpy(
         done = state_of(queue).write_at_once(command, after)
     elif isinstance(command, Read) and blocking:
         done = call.read_at_once(queue, command, after)
+    elif isinstance(command, CopyBuffer) and not after:
+        done = _like_others(queue, command)
     if done is not None:
         return make_event(queue, call.kind, done)
     return call.submit_and_wait(queue, command, after, blocking)
@@ -404,6 +406,24 @@ def _copy_command(call: Call, queue: CommandQueue, dst: SVMPointer, src: SVMPoin
     return Read(buffer, Layout.contiguous(0, nbytes), _host_bytes(dst, nbytes))
 
 
+def _like_others(queue: CommandQueue, command: Fill | CopyBuffer) -> Completion | None:
+    """Hand over a command that waits for no events, as those of buffers (`vdev.session.immediate_copies`); None if it has to be
+    submitted.
+    """
+    line = state_of(queue)
+    at_once, order = line.session.at_once, line.order
+    target = command.buffer if isinstance(command, Fill) else command.target
+    if at_once is None or line.is_finalized or target.resident is None:  # what is at home has ways of its own
+        return None
+    if isinstance(command, Fill):
+        return at_once.fill(command.buffer, (command.offset, command.nbytes, command.pattern), order)
+    source, shape = command.source, command.shape
+    if source is target:  # as there
+        return None
+    what = shape, command.source_start, command.source_pitches, command.target_start, command.target_pitches
+    return at_once.copy(source, target, what, shape[2], order)
+
+
 def _host_bytes(pointer: SVMPointer, nbytes: int) -> Bytes:
     assert isinstance(pointer, SVM), "an allocation is no plain host memory"
     return state_of(pointer)[:nbytes]
@@ -433,7 +453,8 @@ def _enqueue_svm_memfill(
         command = Read(buffer, Layout.contiguous(0, nbytes), _host_bytes(dst, nbytes))
     else:
         command = Fill(place[0].buffer, place[1], nbytes, filling)
-    return call.submit(queue, command, after)
+    done = _like_others(queue, command) if isinstance(command, Fill) and not after else None
+    return call.submit(queue, command, after) if done is None else make_event(queue, call.kind, done)
 
 
 @waits
@@ -493,6 +514,9 @@ def _unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList) -> Event:
             allocation.buffer, offset, mapping.nbytes, read=True, write=mapping.write
         )
         command = Unmap(made)
+        line = state_of(queue)
+        if not after and not line.is_finalized and line.session.unmap_at_once(made, line.order):
+            return make_event(queue, SVM_UNMAP.kind, DONE)
     try:
         return SVM_UNMAP.submit(queue, command, after)
     except BaseException:  # it is still mapped

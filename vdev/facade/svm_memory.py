@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MOST_ALIGNMENT = 128
 _mem = native.mem_flags
 _ACCESS = (0, _mem.READ_WRITE, _mem.WRITE_ONLY, _mem.READ_ONLY)
+#: pointers into an allocation whose arguments are known
+_MOST_ARGUMENTS = 256
 #: There are no atomics between host and device while a kernel runs (CL_MEM_SVM_ATOMICS).
 _FINE_GRAIN = native.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
 
@@ -53,7 +55,7 @@ class Allocation:
     Once it is freed it no longer has a `buffer`: commands under way hold the buffer themselves.
     """
 
-    __slots__ = ("buffer", "mappings", "nbytes", "session", "start")
+    __slots__ = ("_arguments", "buffer", "mappings", "nbytes", "session", "start")
 
     buffer: VirtualBuffer
 
@@ -64,6 +66,24 @@ class Allocation:
         self.nbytes = nbytes
         #: active mappings, by the address that was given for them
         self.mappings: dict[int, Mapping] = {}
+        #: by bytes from the start: what launches capture of pointers to there
+        self._arguments: dict[int, BufferArg] = {}
+
+    def argument_at(self, offset: int) -> BufferArg:
+        """What a launch captures of a pointer `offset` bytes into it: mostly the same object each time, by which a launch with the same
+        pointers as the last one is known. AttributeError if it has been freed.
+
+        The kernel may use all of the allocation, including what lies before the pointer.
+        """
+        buffer, known = self.buffer, self._arguments
+        found = known.get(offset)
+        if found is None:
+            if len(known) >= _MOST_ARGUMENTS:
+                known.clear()
+            found = known[offset] = BufferArg(buffer, offset, self.nbytes - offset, offset)
+            if not hasattr(self, "buffer"):  # another thread has just freed it
+                known.clear()
+        return found
 
     def map(self, address: int, nbytes: int, write: bool, command: Map | None) -> None:
         """Enter a mapping of `nbytes` bytes at `address`, which that command has made."""
@@ -89,12 +109,13 @@ class Allocation:
         if hasattr(self, "buffer"):
             _freed.append(self)
             del self.buffer
+            self._arguments.clear()
 
 
 class SVMArgument:
     """A pointer into an allocation as a kernel keeps it: like a plain address, it keeps no memory alive."""
 
-    __slots__ = ("_argument", "_buffer", "allocation", "offset")
+    __slots__ = ("allocation", "offset")
 
     def __init__(self, allocation: Allocation, offset: int) -> None:
         self.allocation = allocation
@@ -102,12 +123,14 @@ class SVMArgument:
 
     @property
     def argument(self) -> BufferArg:
-        """What a launch captures; AttributeError if the allocation has been freed.
+        """What a launch captures; AttributeError if the allocation has been freed."""
+        return self.allocation.argument_at(self.offset)
 
-        The kernel may use all of the allocation, including what lies before the pointer.
-        """
-        allocation = self.allocation
-        return BufferArg(allocation.buffer, self.offset, allocation.nbytes - self.offset, self.offset)
+    def is_same(self, other: object) -> bool:
+        """Whether another argument is the same pointer."""
+        return (
+            type(other) is SVMArgument and other.allocation is self.allocation and other.offset == self.offset
+        )
 
 
 _lock = threading.RLock()

@@ -8,12 +8,13 @@ end, is submitted like any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.executor.direct_reads import calm
 from vdev.executor.holdings import PINNED_NBYTES
 from vdev.executor.job import is_complete
+from vdev.planner.directory import HOST
 from vdev.planner.transfers import plan_map
 from vdev.process.interrupts import waits
 from vdev.session.commands import Map, Read, Unmap, Write
@@ -46,7 +47,8 @@ class MadeMapping:
     """A mapping that is made at once, and what its end needs."""
 
     __slots__ = (
-        "again", "back", "before", "behind", "host", "is_small", "layout", "plan", "reading", "standings", "what", "worker", "writing",
+        "again", "back", "before", "behind", "host", "is_small", "layout", "plan", "reading", "send", "standings", "what", "worker",
+        "writing",
     )  # fmt: skip
 
     def __init__(self, command: Map, before: BufferState, plan: Plan | None, worker: Worker) -> None:
@@ -68,9 +70,19 @@ class MadeMapping:
         #: what reads its bytes again, and what writes them back again, once that has been done
         self.again: RepeatedRead | None = None
         self.back: RepeatedWrite | None = None
+        #: what sends them back without waiting, where the home is pinned, once that has been done
+        self.send: Callable[[Bytes], object] | None = None
         #: where it was made like the one before: its queue, and the number of the last command of all that had been submitted by then;
         #: of these, those in that queue have ended
         self.behind: tuple[QueueOrder | None, int] = (None, 0)
+
+    def sending(self, writing: RepeatedWrite) -> Callable[[Bytes], object]:
+        """What sends its bytes back, where the home is pinned, as the write that was made last."""
+        found = self.send
+        if found is None:
+            allocation, start = writing.replica.allocation, writing.start - writing.replica.start
+            found = self.send = self.worker.backend.sends_again(allocation, start, writing.nbytes)
+        return found
 
 
 def _is_small(worker: Worker, nbytes: int) -> bool:
@@ -91,6 +103,8 @@ def _is_brief(worker: Worker, nbytes: int) -> bool:
 def _count_copies(worker: Worker, holdings: Holdings, nbytes: int) -> None:
     """So many bytes are about to be copied between a home and a worker: one that is copied again and again is pinned."""
     backend = worker.backend
+    if holdings.is_pinned or nbytes < PINNED_NBYTES or not backend.pins_memory:
+        return
     outside = backend.outside()
     backend.enter()
     try:
@@ -127,8 +141,7 @@ class MapsAtOnce(HomesAtOnce):
             made = MadeMapping(command, before, plan, worker)
             if command.read and self._transfers.move_anywhere(Read, made.layout, before) is None:
                 planned_move(session, self._transfers, Read, made.layout, before)
-        if command.nbytes >= PINNED_NBYTES and worker.backend.pins_memory:
-            _count_copies(worker, buffer.holdings, command.nbytes * (command.read + command.write))
+        _count_copies(worker, buffer.holdings, command.nbytes * (command.read + command.write))
         return made
 
     def end_map(
@@ -161,18 +174,20 @@ class MapsAtOnce(HomesAtOnce):
         made: MadeMapping | None = buffer.mapped
         if made is None or made.what != (command.offset, command.nbytes, command.read, command.write):
             return None
-        if not made.is_small:
+        holdings = buffer.holdings
+        # Its bytes come behind what the worker is at, and nobody waits before.
+        comes = holdings.is_pinned and command.read
+        if not (made.is_small or comes):
             calm(made.worker)
+        _count_copies(made.worker, holdings, command.nbytes * (command.read + command.write))
         if not command.read:
             return self._mapped_unread(command, made, queue, moves)
         reading, begun = made.again, None
         if reading is None:
             return None
-        if command.nbytes >= PINNED_NBYTES and made.worker.backend.pins_memory:
-            _count_copies(made.worker, buffer.holdings, command.nbytes * (1 + command.write))
         with self._session.lock:
             number = self._executor.last_number
-            if self._may_map_again(buffer, made, reading, queue):
+            if self._may_map_again(buffer, made, reading, queue, comes=comes):
                 begun = reading.make(made.host, moves.note_again, uncounted, ())
             if begun is None:
                 return None
@@ -189,13 +204,24 @@ class MapsAtOnce(HomesAtOnce):
         return None if status == 0 and not self.end_map(command, made, behind) else status
 
     def _may_map_again(
-        self, buffer: VirtualBuffer, made: MadeMapping, reading: RepeatedRead, queue: QueueOrder
+        self,
+        buffer: VirtualBuffer,
+        made: MadeMapping,
+        reading: RepeatedRead,
+        queue: QueueOrder,
+        *,
+        comes: bool,
     ) -> bool:
-        """Whether a mapping's bytes may be read to the home as before. Under the session's lock."""
-        session = self._session
+        """Whether a mapping's bytes may be read to the home as before. `comes`: they come there in the order of the worker's work. Under
+        the session's lock.
+        """
+        session, worker = self._session, made.worker
         if buffer.mapped is not made or session.observers or session.recorder is not None:
             return False
-        if not (made.is_small or made.worker.is_quiet_alone) or not self._is_home_free(buffer):
+        if not (made.is_small or comes or worker.is_quiet_alone):
+            return False
+        is_sent = comes and self._is_home_sent(buffer, worker.number)
+        if not (is_sent or self._is_home_free(buffer)):
             return False
         if queue is reading.queue and self._executor.standing is reading.standing:
             return True
@@ -275,7 +301,7 @@ class MapsAtOnce(HomesAtOnce):
         session, executor, buffer = self._session, self._executor, mapping.buffer
         if made.plan is None or buffer.state is not made.plan.states[0]:
             return None
-        part = None if made.back is None or after else self._written_again(made.back, made.host, queue)
+        part = None if made.back is None or after else self._written_again(made, made.back, buffer, queue)
         if part is not None:
             self._restore(buffer, made)
             buffer.used = session.next_number()
@@ -299,25 +325,39 @@ class MapsAtOnce(HomesAtOnce):
             made.back = RepeatedWrite(
                 line, (found.prepared, [buffer.holdings], (), None, (), ()), made.layout, found
             )
+            made.send = None
         return part
 
-    def _written_again(self, writing: RepeatedWrite, host: Bytes, queue: QueueOrder) -> Part | None:
-        """Hand over a write of all of `host` as one before, of bytes that have been at home alone; None if it has to go another way. Under
-        the session's lock.
+    def _is_home_sent(self, buffer: VirtualBuffer, worker: int) -> bool:
+        """Whether nobody is using a buffer's home but that worker, which was given all that to do and only reads there."""
+        holdings = buffer.holdings
+        return [*holdings.home_reads] == [worker] and self._executor.have_ended(holdings.home_writes)
+
+    def _written_again(
+        self, made: MadeMapping, writing: RepeatedWrite, buffer: VirtualBuffer, queue: QueueOrder
+    ) -> Part | None:
+        """Hand over a write of a mapping's bytes, which have been at home alone, as one before; None if it has to go another way. Under the
+        session's lock.
         """
         session, executor, line, entry = self._session, self._executor, writing.line, writing.entry
-        worker = line.worker
+        worker, holdings = line.worker, buffer.holdings
         if session.observers or not may_repeat(session, writing, queue):
             return None
         if entry[1][0].replicas[worker.number] is not writing.replica:
             return None
-        if writing.waits and not worker.is_quiet_alone:
+        # A program may change its own memory as soon as its mapping has ended, where all others are the device's then.
+        send = made.sending(writing) if holdings.is_pinned and not holdings.is_given else None
+        if send is None and writing.waits and not worker.is_quiet_alone:
             return None
         if self._only is None and not self._is_free(line, entry[1], queue):
             return None
-        part = line.hand_over(entry, executor.standing, (host, writing.layout), make=writing.make)
+        make, host = send or writing.make, (made.host, writing.layout)
+        part = line.hand_over(entry, executor.standing, host, make=make)
         if part is None:
             return None
+        if send is not None:
+            with executor.lock:
+                holdings.did_read(HOST, worker.number, worker.issued)
         if queue.last is not part.stretch.completion:
             queue.remember(part.stretch.completion)
         return part

@@ -114,6 +114,12 @@ class Session(SessionCore):
         """
         return VirtualBuffer(self.executor, nbytes, host_memory, self.room.occupancy, fine)
 
+    def create_over(self, host: Bytes, *, fine: bool = False) -> VirtualBuffer:
+        """A buffer whose home is memory of the program's, with its content. `fine`: as above."""
+        buffer = self.create_buffer(host.size, host, fine=fine)
+        buffer.holdings.is_given = True
+        return buffer
+
     def create_filled(self, nbytes: int, host: Bytes) -> VirtualBuffer:
         """A buffer with the content of `host` (1-D uint8, `nbytes` long), which may change after the call.
 

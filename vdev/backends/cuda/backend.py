@@ -195,6 +195,9 @@ class CudaBackend(CudaCompiling):
         if outside or self.number:
             self.driver.set_context(outside)
 
+    def rest(self) -> None:
+        self._synchronize()  # of a lost GPU nothing is under way
+
     def wait_for_all(self) -> bool:
         # Copies requested from peers wait for a marker. Looked at before, since another thread's read may start them meanwhile,
         # behind what is waited for here.
@@ -303,6 +306,18 @@ class CudaBackend(CudaCompiling):
                 self._gpu.check(self._synchronize(), "upload")
 
         return write
+
+    def sends_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
+        counters, at = self.counters, c_uint64(address_of(target) + start)
+        copy = partial(self.driver.copy_assembled, at, c_uint64(), c_size_t(nbytes), c_void_p(self.stream))
+        call, (read_from,) = changing(copy, 1)
+
+        def send(source: Bytes) -> None:
+            read_from(host_address(source))
+            self._start(call, "upload")
+            counters.from_host += nbytes
+
+        return send
 
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         nbytes = box.nbytes
@@ -440,10 +455,18 @@ class CudaBackend(CudaCompiling):
         self._compiled[name] = True
 
     def _long_read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
-        """The same of more bytes, which go to the program's memory at once."""
-        box = Box.contiguous(start, 0, nbytes)
+        """The same of more bytes, which go to the program's memory at once: behind what is under way where that is pinned."""
+        box, homes, counters = Box.contiguous(start, 0, nbytes), self._staging.homes, self.counters
+        given = c_uint64(address_of(source) + start), c_size_t(nbytes), c_void_p(self.stream)
+        call, (set_target,) = changing(partial(self.driver.read_assembled, c_void_p(), *given), 0)
 
         def end(target: Bytes) -> Deliver | None:
+            address = host_address(target) if homes.starts else 0
+            if address and homes.cover(address, nbytes):
+                set_target(address)
+                self._start(call, "read")
+                counters.to_host += nbytes
+                return _nothing_to_deliver
             if self.read(source, target, box) and not any(self._let_go_behind_markers):
                 return None
             return _nothing_to_deliver
