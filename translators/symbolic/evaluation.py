@@ -42,7 +42,8 @@ from .nodes import (
     Unknown,
     origins,
 )
-from .operations import value_of
+from .operations import RULES
+from .words import Word
 
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ class Scope:
         "quotients",
         "script",
         "trials",
+        "words",
     )
 
     def __init__(self, launch: Launch, domain: Domain) -> None:
@@ -75,6 +77,7 @@ class Scope:
         self.domain = domain
         self.ids: dict[tuple[type[ItemId], int], Form] = {}
         self.memo: dict[Expr, Form] = {}
+        self.words: dict[Expr, Word] = {}  #: of expressions whose bits were asked for
         self.quotients: dict[tuple[frozenset[tuple[int, int]], int, int], Form] = {}
         self.script: tuple[int, ...] = ()
         self.position = 0
@@ -92,6 +95,7 @@ class Scope:
         twin.domain = self.domain.copy()
         twin.ids = self.ids
         twin.memo = self.memo.copy()
+        twin.words = self.words.copy() if self.words else {}
         twin.quotients = self.quotients.copy() if self.quotients else {}
         twin.script = script
         twin.position = 0
@@ -124,8 +128,7 @@ class Scope:
         """The affine form of an integer expression."""
         found = self.memo.get(expr)
         if found is None:
-            found = value_of(self, expr)
-            self.memo[expr] = found
+            found = self.memo[expr] = RULES[type(expr)](self, expr)
         return found
 
     def between(
@@ -137,10 +140,12 @@ class Scope:
         """
         if lo == hi:
             return Form(lo, {})
-        depends: frozenset[int] = frozenset().union(*(self.domain.ancestors(source) for source in sources))
-        known = self.domain.origins
-        origin = next((known[source] for source in sorted(depends) if source in known), origin)
-        return Form(0, {self.domain.variable(lo, hi, loose=True, depends=depends, origin=origin): 1})
+        domain = self.domain
+        depends: frozenset[int] = frozenset().union(*map(domain.ancestors, sources))
+        known = domain.origins.keys() & depends
+        if known:
+            origin = domain.origins[min(known)]
+        return Form(0, {domain.variable(lo, hi, loose=True, depends=depends, origin=origin): 1})
 
     def floor_div(self, form: Form, divisor: int) -> Form:
         """The quotient rounded down, `divisor` > 0."""
@@ -436,6 +441,7 @@ class Scope:
         for part in _without(condition.a, counter):
             self.value(part)
         memo, self.memo = self.memo, dict(self.memo)
+        words, self.words = self.words, dict(self.words)
         frozen, self.frozen = self.frozen, True
         self.doubtful = []
         try:
@@ -449,10 +455,10 @@ class Scope:
         if isinstance(condition, NotZero):
             form = self._until_equal(form, variable, form.terms.get(variable, 0), first)
         if form is None:
-            self.memo = memo
+            self.memo, self.words = memo, words
             return None
         if doubtful and not self._fit(doubtful, variable, form, first):
-            self.memo = memo
+            self.memo, self.words = memo, words
             return None
         return form
 
