@@ -46,6 +46,7 @@ from .operations import RULES
 from .words import Word
 
 T = TypeVar("T")
+_Division = tuple[frozenset[tuple[int, int]], int, int]  #: a form's terms and constant, and the divisor
 
 #: Cases of one condition or one offset before bounds are used instead.
 _MAX_CASES = 24
@@ -59,6 +60,7 @@ class Scope:
 
     __slots__ = (
         "alternatives",
+        "divisors",
         "domain",
         "doubtful",
         "frozen",
@@ -78,7 +80,8 @@ class Scope:
         self.ids: dict[tuple[type[ItemId], int], Form] = {}
         self.memo: dict[Expr, Form] = {}
         self.words: dict[Expr, Word] = {}  #: of expressions whose bits were asked for
-        self.quotients: dict[tuple[frozenset[tuple[int, int]], int, int], Form] = {}
+        self.quotients: dict[_Division, Form] = {}
+        self.divisors: dict[int, tuple[_Division, ...]] = {}  #: the quotients that there are, by divisor
         self.script: tuple[int, ...] = ()
         self.position = 0
         self.alternatives: list[tuple[int, ...]] = []
@@ -97,6 +100,7 @@ class Scope:
         twin.memo = self.memo.copy()
         twin.words = self.words.copy() if self.words else {}
         twin.quotients = self.quotients.copy() if self.quotients else {}
+        twin.divisors = self.divisors.copy() if self.quotients else {}
         twin.script = script
         twin.position = 0
         twin.alternatives = []
@@ -172,6 +176,7 @@ class Scope:
             known = self.quotients[key] = (
                 self._quotient(remainder, divisor, low, high) if finer is None else self.floor_div(*finer)
             )
+            self.divisors[divisor] = (*self.divisors.get(divisor, ()), key)
         return base.plus(known)
 
     def _quotient(self, form: Form, divisor: int, low: int, high: int) -> Form:
@@ -191,14 +196,16 @@ class Scope:
         is one. As the digits of a number then follow from one another, none is tied to more than the next, and what is x / 4 is also
         x / 2 / 2.
         """
-        found, most = None, 1
-        for (terms, constant, factor), quotient in self.quotients.items():
-            if most < factor < divisor and divisor % factor == 0:
-                rest = form.plus(Form(constant, dict(terms)), -1)
+        for factor in sorted(self.divisors, reverse=True):
+            if factor >= divisor or divisor % factor:
+                continue
+            for key in self.divisors[factor]:
+                rest = form.plus(Form(key[1], dict(key[0])), -1)
                 if all(number % factor == 0 for number in (rest.constant, *rest.terms.values())):
                     parts = {variable: number // factor for variable, number in rest.terms.items()}
-                    found, most = Form(rest.constant // factor, parts).plus(quotient), factor
-        return None if found is None else (found, divisor // most)
+                    found = Form(rest.constant // factor, parts).plus(self.quotients[key])
+                    return found, divisor // factor
+        return None
 
     def trunc_div(self, form: Form, divisor: int) -> Form:
         """C's quotient by a number other than zero."""

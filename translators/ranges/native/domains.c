@@ -337,7 +337,7 @@ static PyObject *outline(PyObject *domain) {
 
 /* ---- boxes that constraints narrow ---------------------------------------------------------------------------------- */
 
-enum { MOST_VARIABLES = 48, MOST_CONSTRAINTS = 32 };
+enum { MOST_VARIABLES = 64, MOST_CONSTRAINTS = 64 };
 
 struct box {
     wide lo[MOST_VARIABLES], hi[MOST_VARIABLES];
