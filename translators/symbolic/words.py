@@ -93,7 +93,7 @@ def _added_up(scope: Scope, constant: int, multiples: dict[Expr, dict[int, int]]
             if of_source[shift]:
                 forms.append(scope.floor_div(value, 1 << shift))
                 factors.append((None, of_source[shift]))
-    return added_up(constant, factors, forms)
+    return added_up(constant, tuple(factors), forms)
 
 
 def _runs(mask: int) -> Iterator[tuple[int, int]]:
