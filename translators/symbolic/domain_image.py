@@ -7,7 +7,7 @@ enumerated row by row in NumPy, one variable left to run along the row, up to a 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from itertools import chain
 from math import prod
 from typing import Any
@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..ranges import compiled
 from ..ranges.byte_runs import paired
 from ..ranges.pitches import copies, open_box
 from ..ranges.region import Region
 from ..ranges.slicing import Box, boxes_of
 from ..ranges.tracing import Number
 from ..ranges.unlisted import Place, TiedRows, Unlisted
-from .domain import Domain, Form, Infeasible
+from .domain import Domain, Form, Infeasible, Terms
 from .projection import Parts, of_class, reduced
 
 Integers = npt.NDArray[np.int64]
@@ -140,7 +141,14 @@ class _Projection:
             self._free,
         ) = parts
         self.max_rows, self.max_runs = max_rows, max_runs
+        self._groups: list[list[int]] | None = None
         self._refused = 0  #: boxes up to which the constraints, as they are, are known to cut into more
+
+    def _components(self) -> list[list[int]]:
+        """Groups of variables that constraints tie together."""
+        if self._groups is None:
+            self._groups = _components(self.constraints)
+        return self._groups
 
     # to bytes ---------------------------------------------------------------------------------------
 
@@ -166,7 +174,7 @@ class _Projection:
         """The same, by a list of all rows of what constraints tie, or closed up where there are too many."""
         rows: list[_Rows] = []
         exact = True
-        for component in _components(self.constraints):
+        for component in self._components():
             of_component, same = self._component_rows(component, nbytes)
             if of_component is None:
                 # Too many to enumerate: the box around them.
@@ -197,7 +205,7 @@ class _Projection:
         """The region as rows whose columns depend on the row, where two variables are tied and all others free, and the first and the
         last byte are easily found; None for others, and where not all rows would be listed.
         """
-        components = _components(self.constraints)
+        components = self._components()
         if len(components) != 1 or len(components[0]) != 2:
             return None
         offset = self.offset
@@ -266,7 +274,7 @@ class _Projection:
         if most <= self._refused:
             return None
         offsets, refused = [(start, free)], list[int]()
-        for component in _components(self.constraints):
+        for component in self._components():
             bounds = {v: (self.lo[v], self.hi[v]) for v in component}
             mine = [
                 (terms, constant)
@@ -278,17 +286,8 @@ class _Projection:
                 if len(offsets) == 1 and refused:  # it has as many for itself whatever other components have
                     self._refused = refused[0]
                 return None
-            offsets = [self._placed(*offset, box) for offset in offsets for box in boxes]
+            offsets = [_placed(self.offset, *offset, box) for offset in offsets for box in boxes]
         return _boxes([(first, nbytes, dims) for first, dims in offsets])
-
-    def _placed(self, start: int, dims: list[tuple[int, int]], box: Box) -> tuple[int, list[tuple[int, int]]]:
-        """The first offset and the dimensions, with those of a box of further variables."""
-        more = []
-        for variable, (low, high) in box.items():
-            coefficient = self.offset.get(variable, 0)
-            start += coefficient * low
-            more.append((coefficient, high - low + 1))
-        return start, dims + more
 
     def _component_rows(self, component: list[int], nbytes: int) -> tuple[_Rows | None, bool]:
         mine = set(component)
@@ -345,6 +344,18 @@ class _Projection:
         return _Rows(starts[kept], max(abs(coefficient), 1), counts[kept])
 
 
+def _placed(
+    coefficients: Terms, start: int, dims: list[tuple[int, int]], box: Box
+) -> tuple[int, list[tuple[int, int]]]:
+    """The first offset and the dimensions, with those of a box of further variables."""
+    more = []
+    for variable, (low, high) in box.items():
+        coefficient = coefficients.get(variable, 0)
+        start += coefficient * low
+        more.append((coefficient, high - low + 1))
+    return start, dims + more
+
+
 def _components(constraints: list[dict[int, int]]) -> list[list[int]]:
     """Groups of variables that constraints tie together."""
     groups: list[set[int]] = []
@@ -378,8 +389,7 @@ def _boxes(boxes: list[tuple[int, int, list[tuple[int, int]]]]) -> tuple[Region,
 
 def _key(dims: list[tuple[int, int]]) -> Hashable:
     """What tells dimensions apart. Traced numbers are no keys: dimensions that have them differ from all others."""
-    numbers: Iterable[object] = chain.from_iterable(dims)
-    return id(dims) if any(type(number) is Number for number in numbers) else tuple(dims)
+    return id(dims) if Number in map(type, chain.from_iterable(dims)) else tuple(dims)
 
 
 def _spread(
@@ -421,3 +431,6 @@ def _points(row: _Rows) -> _Rows:
     index = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
     starts = np.repeat(row.starts, counts) + index * row.stride
     return _Rows(starts, 1, np.ones(len(starts), np.int64))
+
+
+compiled.replace(globals(), ("_placed",))

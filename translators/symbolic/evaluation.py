@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from math import gcd
 from typing import TypeVar
 
-from .domain import SOME_VALUE, Domain, Form, Infeasible
+from .domain import SOME_VALUE, Domain, Form, Infeasible, divided
 from .exhaustive import assert_never
 from .launch_numbers import Launch
 from .logic import conjuncts, negate
@@ -153,23 +153,14 @@ class Scope:
 
     def floor_div(self, form: Form, divisor: int) -> Form:
         """The quotient rounded down, `divisor` > 0."""
-        whole: dict[int, int] = {}
-        rest: dict[int, int] = {}
-        for variable, coefficient in form.terms.items():
-            quotient = coefficient // divisor if coefficient > 0 else -(-coefficient // divisor)
-            if quotient:
-                whole[variable] = quotient
-            if coefficient - quotient * divisor:
-                rest[variable] = coefficient - quotient * divisor
-        base = Form(form.constant // divisor, whole)
-        if not rest:
+        base, remainder = divided(form, divisor)
+        if remainder is None:
             return base
-        remainder = Form(form.constant % divisor, rest)
         low, high = self.domain.bounds(remainder)
         low, high = low // divisor, high // divisor
         if low == high:
             return base.shifted(low)
-        key = (frozenset(rest.items()), remainder.constant, divisor)
+        key = (frozenset(remainder.terms.items()), remainder.constant, divisor)
         known = self.quotients.get(key)
         if known is None:
             finer = self._divided_before(remainder, divisor)

@@ -633,6 +633,21 @@ static PyObject *form_shifted(PyObject *self, PyObject *object) {
     return ADDS(constant, more, &constant) ? NULL : with_constant(self, constant);
 }
 
+/* As `divided`, of what it is given. */
+static PyObject *divided_form(PyObject *const *given, length n) {
+    struct form form, whole = {.count = 0}, rest = {.count = 0};
+    number constant, divisor;
+    if (n != 2 || read_form_object(given[0], &form, &constant) || read_small(given[1], &divisor) || divisor <= 0) return NULL;
+    for (length at = 0; at < form.count; at++) {
+        number quotient = form.terms[at].coefficient / divisor, left = form.terms[at].coefficient % divisor; /* towards 0 */
+        if (quotient && insert(&whole, whole.count, form.terms[at].variable, quotient)) return NULL;
+        if (left && insert(&rest, rest.count, form.terms[at].variable, left)) return NULL;
+    }
+    number quotient = divided_down(constant, divisor);
+    PyObject *of_rest = rest.count ? new_form(constant - quotient * divisor, &rest) : kept(none);
+    return tuple_of(2, new_form(quotient, &whole), of_rest, NULL, NULL);
+}
+
 /* ---- what is required of a domain ----------------------------------------------------------------------------------- */
 
 /* As `Domain.is_loose`: 1, 0 or `ODD`. */
