@@ -41,6 +41,8 @@ MAX_CLASSES = 8
 MAX_COPIES = 1 << 12
 #: The same if the set is not exact anyway.
 MAX_LOOSE = 1 << 12
+#: Variables that are looked at value by value where they cannot be projected out, and of how many values.
+MAX_TURNS, MAX_VALUES = 3, 3
 _BIG = 1 << 60
 
 
@@ -55,10 +57,13 @@ class _Rows:
         self.counts = counts
 
 
-def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region, bool, str | None]:
+def image(
+    domain: Domain, offset: Form, nbytes: int, size: int, turns: int = MAX_TURNS
+) -> tuple[Region, bool, str | None]:
     """The bytes [offset, offset + nbytes) over all points of `domain`, within [0, size).
 
-    Returns the region, whether it is exactly that set, and a reason if not. `domain` is used up.
+    Returns the region, whether it is exactly that set, and a reason if not. `domain` is used up. `turns`: how many variables may be
+    looked at value by value.
     """
     if nbytes <= 0 or size <= 0:
         return Region.empty(), True, None
@@ -87,11 +92,41 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
     parts = reduced(domain.lo, domain.hi, domain.constraints, offset)
     if parts is None:
         return Region.empty(), True, None
+    if exact and not parts[6] and turns:
+        region_by_values = _by_values(domain, offset, nbytes, size, turns)
+        if region_by_values is not None:
+            return region_by_values, True, None
     projection = _Projection(parts, MAX_ROWS if exact else MAX_LOOSE, MAX_RUNS if exact else MAX_LOOSE)
     region, same = projection.region(nbytes, low, high)
     if exact and not (same and projection.exact):
         exact, reason = False, "a range too irregular to enumerate"
     return region.clip(0, size), exact, reason
+
+
+def _by_values(domain: Domain, offset: Form, nbytes: int, size: int, turns: int) -> Region | None:
+    """The image as the union of those for each value of a variable; None where there is none of few values, or one of these images is
+    not exact either.
+
+    A coordinate that goes on at the other end, (x + k + n) % n, is exact for each quotient, of which there are two or three. Without a
+    look at them x and k are what each of these leaves of them, and that need not be a number.
+    """
+    few: dict[int, int] = {}
+    for form in domain.constraints:
+        for variable, coefficient in form.terms.items():
+            if abs(coefficient) > 1 and domain.lo[variable] < domain.hi[variable]:
+                few[variable] = domain.hi[variable] - domain.lo[variable] + 1
+    variable = min(few, key=lambda each: few[each], default=None)
+    if variable is None or few[variable] > MAX_VALUES:
+        return None
+    found = []
+    for value in range(domain.lo[variable], domain.hi[variable] + 1):
+        part = domain.copy()
+        part.lo[variable] = part.hi[variable] = value
+        region, exact, _ = image(part, offset, nbytes, size, turns - 1)
+        if not exact:
+            return None
+        found.append(region)
+    return Region.union(found)
 
 
 def _image_of_box(domain: Domain, offset: Form, nbytes: int) -> Region | None:
