@@ -114,6 +114,9 @@ def cases(
     lost = frozenset(level for level in range(len(units) - 1) if rng.random() < 0.5)
     yield bands, "coarsening_cost", (a, units, lost)
     yield labelled_bands, "painted", (a, rng.choice((0, 5, 1 << 70)))
+    yield bands, "repeat", (a, rng.choice((1, 2, 9)), units)
+    if a:
+        yield bands, "close_up", (a, rng.randrange(len(units)))
     yield bands, "_split", (a, rng.choice((1, 2, 5, 24)))
     if len(units) > 1:
         yield bands, "_flatten", (a, units[0] // units[1])

@@ -308,14 +308,13 @@ class _Projection:
         """The region of a domain that constraints cut into at most so many boxes; None if they cut it into more."""
         if most <= self._refused:
             return None
-        offsets, refused = [(start, free)], list[int]()
-        for component in self._components():
-            bounds = {v: (self.lo[v], self.hi[v]) for v in component}
-            mine = [
-                (terms, constant)
-                for terms, constant in zip(self.constraints, self.constants, strict=True)
-                if not bounds.keys().isdisjoint(terms)
-            ]
+        offsets, refused, lo, hi = [(start, free)], list[int](), self.lo, self.hi
+        components = self._components()
+        mine = all_ones = list(zip(self.constraints, self.constants, strict=True))
+        for component in components:
+            bounds = {v: (lo[v], hi[v]) for v in component}
+            if len(components) > 1:
+                mine = [each for each in all_ones if not bounds.keys().isdisjoint(each[0])]
             boxes = boxes_of(bounds, mine, most // max(len(offsets), 1), refused)
             if boxes is None:
                 if len(offsets) == 1 and refused:  # it has as many for itself whatever other components have
@@ -468,4 +467,4 @@ def _points(row: _Rows) -> _Rows:
     return _Rows(starts, 1, np.ones(len(starts), np.int64))
 
 
-compiled.replace(globals(), ("_placed",))
+compiled.replace(globals(), ("_placed", "_components"))

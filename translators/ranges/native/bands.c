@@ -1466,6 +1466,7 @@ FUNCTION(is_in_line) { OR_BY_PYTHON(is_in_line(given, n)); }
 FUNCTION(steps_of_another) { OR_BY_PYTHON(steps_of_another(given, n)); }
 FUNCTION(pitches_for) { OR_BY_PYTHON(pitches_for(given, n)); }
 FUNCTION(copies) { OR_BY_PYTHON(copies(given, n)); }
+FUNCTION(components) { OR_BY_PYTHON(components(given, n)); }
 FUNCTION(placed) { OR_BY_PYTHON(placed(given, n)); }
 FUNCTION(open_box) { OR_BY_PYTHON(open_box(given, n)); }
 FUNCTION(reduced_domain) { OR_BY_PYTHON(reduced_domain(given, n)); }
@@ -1499,7 +1500,7 @@ static PyMethodDef functions[] = {
     NAMED(solved, solved)
     NAMED(added_up, added_up) NAMED(box_bounds, box_bounds) NAMED(divided, divided_form)
     NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
-    NAMED(pitches_for, pitches_for) NAMED(copies, copies) NAMED(_placed, placed)
+    NAMED(pitches_for, pitches_for) NAMED(copies, copies) NAMED(_placed, placed) NAMED(_components, components)
     NAMED(reduced, reduced_domain) NAMED(of_class, class_of_domain) NAMED(boxes_of, boxes_of)
     NAMED(_cuts, cuts) NAMED(_untouched, untouched) NAMED(_is_in_line, is_in_line)
     NAMED(calculated, calculated) NAMED(built, built) NAMED(conflicts, conflicts) NAMED(may_meet, may_meet)

@@ -312,6 +312,52 @@ static int merge_ids(struct reduction *made) {
     return 0;
 }
 
+/* ---- what constraints tie together ---------------------------------------------------------------------------------- */
+
+enum { MOST_TIED = 64 };
+
+/* As `_components` of `domain_image.py`, of what it is given: a set of variables is one word of bits here. */
+static PyObject *components(PyObject *const *given, length n) {
+    uint64_t groups[MOST_TIED];
+    length count = 0, forms = n == 1 ? PyList_Size(given[0]) : -1;
+    if (forms < 0) return NULL;
+    for (length at = 0; at < forms; at++) {
+        PyObject *terms = PyList_GetItem(given[0], at), *variable, *coefficient;
+        uint64_t merged = 0;
+        number each;
+        if (PyDict_Size(terms) <= 0) return NULL;
+        for (length next = 0; PyDict_Next(terms, &next, &variable, &coefficient);) {
+            if (read_number(variable, &each) || each < 0 || each >= MOST_TIED) return NULL;
+            merged |= (uint64_t)1 << each;
+        }
+        const uint64_t mine = merged;
+        length left = 0;
+        for (length group = 0; group < count; group++) {
+            if (groups[group] & mine) merged |= groups[group];
+            else groups[left++] = groups[group];
+        }
+        groups[left] = merged; /* none of the others has any of its variables: there are no more groups than variables */
+        count = left + 1;
+    }
+    PyObject *found = PyList_New(0);
+    for (length group = 0; found != NULL && group < count; group++) {
+        PyObject *variables = PyList_New(0);
+        int wrong = variables == NULL;
+        for (number each = 0; each < MOST_TIED && !wrong; each++) {
+            if (!(groups[group] >> each & 1)) continue;
+            PyObject *shown = PyLong_FromLongLong(each);
+            wrong = shown == NULL || PyList_Append(variables, shown);
+            if (shown != NULL) Py_DecRef(shown);
+        }
+        wrong = wrong || PyList_Append(found, variables);
+        if (variables != NULL) Py_DecRef(variables);
+        if (!wrong) continue;
+        Py_DecRef(found);
+        found = NULL;
+    }
+    return found;
+}
+
 /* ---- from Python's objects, and to them ----------------------------------------------------------------------------- */
 
 static int read_ends(PyObject *lo, PyObject *hi, struct box *box) {
