@@ -213,12 +213,13 @@ def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPa
     monkeypatch.delattr(pitches, "prod")
     assert pitches.pitches_for(((4, 9), (6, 5), (12, 4))) == {0, 2}
     assert pitches.copies([(4, 9), (6, 5), (12, 4)]) == 5
-    monkeypatch.setattr(domain_image, "Box", None)
-    assert domain_image._placed({0: 4, 2: -8}, 3, [(1, 7)], {2: (1, 3), 5: (0, 1), 0: (2, 2)}) == (
+    make = compiled.code.make
+    assert make is not None
+    assert make(b"_placed", None)({0: 4, 2: -8}, 3, [(1, 7)], {2: (1, 3), 5: (0, 1), 0: (2, 2)}) == (
         3,
         [(1, 7), (-8, 3), (0, 2), (4, 1)],
     )
-    assert domain_image._components([{0: 1, 2: 1}, {3: 1, 4: 1}, {2: 1, 1: 1}]) == [[3, 4], [0, 1, 2]]
+    assert make(b"_components", None)([{0: 1, 2: 1}, {3: 1, 4: 1}, {2: 1, 1: 1}]) == [[3, 4], [0, 1, 2]]
     box = {0: (0, 9), 1: (0, 99)}
     assert slicing._cuts(box, ({0: 100, 1: 1}, -150))
     assert box == {0: (1, 9), 1: (0, 99)}

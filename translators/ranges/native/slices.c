@@ -258,6 +258,53 @@ static PyObject *copies(PyObject *const *given, length n) {
     return n != 1 || choose_pitches(given[0], &count, &chosen, &found) ? NULL : PyLong_FromLongLong(found);
 }
 
+/* As `Region._repeated`. */
+static PyObject *repeated_region(PyObject *object, number stride, number times) {
+    struct region region;
+    struct units old, new;
+    if (read_region(object, &region) || read_pitches(region.pitches, &old)) return NULL;
+    if (stride % old.of[0]) return NULL;
+    PyObject *pitches = kept(region.pitches);
+    if (size(pitches) == 0 || old.of[0] != stride) {
+        if (old.count == MOST_LEVELS || stride <= old.of[0]) {
+            Py_DecRef(pitches);
+            return NULL;
+        }
+        new.of[0] = stride;
+        memcpy(&new.of[1], old.of, (size_t)old.count * sizeof *old.of);
+        new.count = old.count + 1;
+        Py_DecRef(pitches);
+        pitches = pitches_in(&new);
+    } else {
+        new = old;
+    }
+    PyObject *bands = pitches == NULL ? NULL : refine(region.bands, &old, &new);
+    PyObject *found = bands == NULL ? NULL : region_of(repeat(bands, times, &new), pitches);
+    if (bands != NULL) Py_DecRef(bands);
+    if (pitches != NULL) Py_DecRef(pitches);
+    return found;
+}
+
+/* As `Region.copies`, where all dimensions become pitches. */
+static PyObject *copied_region(PyObject *self, PyObject *dims) {
+    struct region region;
+    length count;
+    number chosen, others, stride, times;
+    if (read_region(self, &region) || choose_pitches(dims, &count, &chosen, &others)) return NULL;
+    if (chosen != ((number)1 << count) - 1) return NULL;
+    PyObject *found = kept(self);
+    for (length at = 0; found != NULL && at < count; at++) {
+        PyObject *pair = kind_of(dims) == ROW ? item(dims, at) : PyList_GetItem(dims, at), *more = NULL;
+        number widest = 1;
+        int wrong = read_pair(pair, &stride, &times);
+        if (!wrong && at == 0 && size(region.pitches)) wrong = read_number(item(region.pitches, 0), &widest) || stride % widest != 0;
+        if (!wrong) more = repeated_region(found, stride, times);
+        Py_DecRef(found);
+        found = more;
+    }
+    return found;
+}
+
 /* As `_placed` of `domain_image.py`, of what it is given: coefficients, an offset and its dimensions, and a box. */
 static PyObject *placed(PyObject *const *given, length n) {
     PyObject *variable, *side;
