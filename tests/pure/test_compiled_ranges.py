@@ -302,7 +302,8 @@ def outcomes(rng: random.Random, offset: int) -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize("seed", range(4))
 def test_sets_are_those_of_the_methods_in_python(seed: int) -> None:
     compiled_in = {
-        type(Region.__dict__[name]).__name__ for name in ("__or__", "__and__", "__sub__", "copies", "clip", "shift")
+        type(Region.__dict__[name]).__name__
+        for name in ("__or__", "__and__", "__sub__", "copies", "clip", "shift")
     }
     assert compiled_in == {"method_descriptor"}
     rng = random.Random(seed)

@@ -97,7 +97,10 @@ def dimensions(maker: Maker, attempt: Callable[..., None]) -> None:
     ]
     kind = rng.choice((tuple, list))
     attempt(pitches.open_box, maker.number(-50, 50), maker.number(1, 16), kind(dims))
-    box = {rng.randrange(9): (low := maker.number(-9, 9), low + maker.number(0, 9)) for _ in range(rng.randint(0, 3))}
+    box = {
+        rng.randrange(9): (low := maker.number(-9, 9), low + maker.number(0, 9))
+        for _ in range(rng.randint(0, 3))
+    }
     coefficients = {variable: maker.coefficient(99) for variable in range(rng.randint(0, 9))}
     attempt(domain_image._placed, coefficients, maker.number(-50, 50), dims, box)
     unequal = sorted({maker.number(1, 9) * rng.choice((1, 4, 60, 3600)) for _ in range(rng.randint(0, 5))})
@@ -105,7 +108,10 @@ def dimensions(maker: Maker, attempt: Callable[..., None]) -> None:
     attempt(lambda: sorted(pitches.pitches_for(tuple(apart))))
     attempt(pitches.copies, apart)
     forms = [maker.terms(range(rng.choice((9, 70))), 1) for _ in range(rng.randint(0, 5))]
-    attempt(domain_image._components, [form if rng.random() < 0.2 else dict([*form.items()][:2]) for form in forms])
+    attempt(
+        domain_image._components,
+        [form if rng.random() < 0.2 else dict([*form.items()][:2]) for form in forms],
+    )
 
 
 def rows(maker: Maker, attempt: Callable[..., None]) -> None:

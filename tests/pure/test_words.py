@@ -12,7 +12,13 @@ from vdev.translators.ranges.ndrange import Chunk, NDRange
 from .test_access_forms import summary
 
 WHOLE, WIDTH, PLANE = 1 << 32, 64, NDRange((64, 32), (8, 4), (0, 0))
-CHUNKS = Chunk((0, 0), (8, 8)), Chunk((0, 0), (8, 4)), Chunk((0, 4), (8, 8)), Chunk((2, 1), (5, 7)), Chunk((3, 0), (4, 1))
+CHUNKS = (
+    Chunk((0, 0), (8, 8)),
+    Chunk((0, 0), (8, 4)),
+    Chunk((0, 4), (8, 8)),
+    Chunk((2, 1), (5, 7)),
+    Chunk((3, 0), (4, 1)),
+)
 NBYTES = 1 << 24
 
 #: a text in C and what it is, of numbers of 32 bits
@@ -46,7 +52,9 @@ def some_term(rng: random.Random, depth: int) -> Term:
     below = some_term(rng, depth - 1)
     match rng.randrange(6):
         case 0:
-            return joined("&", below, number(rng.choice((0x55555555, 0x33, 0xF0F, 0xFF0, 7, rng.randrange(1 << 12)))))
+            return joined(
+                "&", below, number(rng.choice((0x55555555, 0x33, 0xF0F, 0xFF0, 7, rng.randrange(1 << 12))))
+            )
         case 1:
             return joined("<<", below, number(rng.randrange(5)))
         case 2:
@@ -110,19 +118,27 @@ def turned(a: Term) -> Term:
     return joined(">>", joined("|", joined("<<", a, number(16)), joined(">>", a, number(16))), number(26))
 
 
-I = joined("|", joined("<<", Y, number(6)), X)
+NUMBER = joined("|", joined("<<", Y, number(6)), X)
 FORMS: dict[str, Term] = {
     "a curve": joined("|", spread(X), joined("<<", spread(Y), number(1))),
-    "a curve's places": joined("+", joined("<<", gathered(joined(">>", I, number(1))), number(6)), gathered(I)),
+    "a curve's places": joined(
+        "+", joined("<<", gathered(joined(">>", NUMBER, number(1))), number(6)), gathered(NUMBER)
+    ),
     "bits in reversed order": joined("+", joined("<<", Y, number(6)), turned(X)),
-    "a partner": joined("^", I, number(0b10110)),
+    "a partner": joined("^", NUMBER, number(0b10110)),
     "two digits that change places": joined(
         "|",
-        joined("&", I, number(~0x33 & 0x7FF)),
-        joined("|", joined("<<", joined("&", I, number(3)), number(4)), joined("&", joined(">>", I, number(4)), number(3))),
+        joined("&", NUMBER, number(~0x33 & 0x7FF)),
+        joined(
+            "|",
+            joined("<<", joined("&", NUMBER, number(3)), number(4)),
+            joined("&", joined(">>", NUMBER, number(4)), number(3)),
+        ),
     ),
     "a bit left out": joined(
-        "|", joined("<<", joined(">>", I, N), joined("+", N, number(1))), joined("&", I, number((1 << 3) - 1))
+        "|",
+        joined("<<", joined(">>", NUMBER, N), joined("+", N, number(1))),
+        joined("&", NUMBER, number((1 << 3) - 1)),
     ),
 }
 
@@ -133,7 +149,9 @@ def test_of_which_each_bit_is_known(name: str) -> None:
 
 
 def test_a_number_that_may_be_negative() -> None:
-    text = "kernel void k(global char *a) { int x = (int)get_global_id(0) - 8; a[((x >> 1) ^ 5) & 0x55] = 1; }"
+    text = (
+        "kernel void k(global char *a) { int x = (int)get_global_id(0) - 8; a[((x >> 1) ^ 5) & 0x55] = 1; }"
+    )
     (item,) = summary(text).evaluate(NDRange((64,), (8,), (0,)), Chunk((0,), (4,)), {}, {0: 4096})
     wanted = {((x >> 1) ^ 5) & 0x55 for x in range(-8, 24)}
     assert wanted <= {byte for low, high in item.region.runs.tolist() for byte in range(low, high)}

@@ -28,7 +28,17 @@ class TiedRows:
     copies of all that.
     """
 
-    __slots__ = ("_around", "_columns", "_constraints", "_listed", "_listing", "_place", "_rows", "ends", "nrows")
+    __slots__ = (
+        "_around",
+        "_columns",
+        "_constraints",
+        "_listed",
+        "_listing",
+        "_place",
+        "_rows",
+        "ends",
+        "nrows",
+    )
 
     ends: Extent  #: the first byte, and one past the last one
     nrows: int  #: at least as many rows as there are

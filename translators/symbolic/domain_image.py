@@ -89,18 +89,27 @@ def image(
         found = _image_of_box(domain, offset, nbytes)
         if found is not None:
             return found.clip(0, size), True, None
+    region, same = _image_of_tied(domain, offset, nbytes, size, (low, high), turns if exact else 0, exact)
+    if exact and not same:
+        exact, reason = False, "a range too irregular to enumerate"
+    region = region.clip(0, size)
+    return (region, exact, reason) if region else (Region.empty(), True, None)
+
+
+def _image_of_tied(
+    domain: Domain, offset: Form, nbytes: int, size: int, ends: tuple[int, int], turns: int, exact: bool
+) -> tuple[Region, bool]:
+    """The image of a domain whose variables constraints tie, and whether it is exactly that; `ends`: the least and the largest offset."""
     parts = reduced(domain.lo, domain.hi, domain.constraints, offset)
     if parts is None:
-        return Region.empty(), True, None
-    if exact and not parts[6] and turns:
-        region_by_values = _by_values(domain, offset, nbytes, size, turns)
-        if region_by_values is not None:
-            return region_by_values, True, None
+        return Region.empty(), True
+    if turns and not parts[6]:
+        by_values = _by_values(domain, offset, nbytes, size, turns)
+        if by_values is not None:
+            return by_values, True
     projection = _Projection(parts, MAX_ROWS if exact else MAX_LOOSE, MAX_RUNS if exact else MAX_LOOSE)
-    region, same = projection.region(nbytes, low, high)
-    if exact and not (same and projection.exact):
-        exact, reason = False, "a range too irregular to enumerate"
-    return region.clip(0, size), exact, reason
+    region, same = projection.region(nbytes, *ends)
+    return region, same and projection.exact
 
 
 def _by_values(domain: Domain, offset: Form, nbytes: int, size: int, turns: int) -> Region | None:
@@ -115,9 +124,9 @@ def _by_values(domain: Domain, offset: Form, nbytes: int, size: int, turns: int)
         for variable, coefficient in form.terms.items():
             if abs(coefficient) > 1 and domain.lo[variable] < domain.hi[variable]:
                 few[variable] = domain.hi[variable] - domain.lo[variable] + 1
-    variable = min(few, key=lambda each: few[each], default=None)
-    if variable is None or few[variable] > MAX_VALUES:
+    if not few or min(few.values()) > MAX_VALUES:
         return None
+    variable = min(few, key=lambda each: few[each])
     found = []
     for value in range(domain.lo[variable], domain.hi[variable] + 1):
         part = domain.copy()

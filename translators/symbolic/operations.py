@@ -51,7 +51,6 @@ from .nodes import (
     ShiftLeft,
     ShiftRight,
     Sum,
-    Uniform,
     Unknown,
     WholeLocalSize,
     WorkDim,
@@ -120,7 +119,7 @@ def _id(scope: Scope, expr: ItemId) -> Form:
     return scope.ids[type(expr), expr.dimension] if inside else Form(0, {})
 
 
-def _uniform(scope: Scope, expr: Uniform) -> Form:
+def _uniform(scope: Scope, expr: GlobalSize | LocalSize | WholeLocalSize | NumGroups | GlobalOffset) -> Form:
     return Form(scope.launch.number(expr), {})
 
 
@@ -256,6 +255,11 @@ def _and(scope: Scope, expr: BitAnd) -> Form:
         found = form_of(scope, expr)
         if found is not None:
             return found
+    return _masked(scope, expr)
+
+
+def _masked(scope: Scope, expr: BitAnd) -> Form:
+    """`a & b` by the values of both."""
     a, b = scope.domain.fold(scope.value(expr.a)), scope.domain.fold(scope.value(expr.b))
     if not a.terms:
         a, b = b, a
