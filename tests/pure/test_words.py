@@ -56,9 +56,9 @@ def some_term(rng: random.Random, depth: int) -> Term:
                 "&", below, number(rng.choice((0x55555555, 0x33, 0xF0F, 0xFF0, 7, rng.randrange(1 << 12))))
             )
         case 1:
-            return joined("<<", below, number(rng.randrange(5)))
+            return joined("<<", below, number(rng.choice((0, 1, 2, 3, 4, 27))))
         case 2:
-            return joined(">>", below, rng.choice((number(rng.randrange(5)), N)))
+            return joined(">>", below, rng.choice((number(rng.choice((0, 1, 2, 3, 4, 25))), N)))
         case 3:
             return joined("^", below, number(rng.choice((1, 5, 63, rng.randrange(1 << 9)))))
         case _:
@@ -125,6 +125,7 @@ FORMS: dict[str, Term] = {
         "+", joined("<<", gathered(joined(">>", NUMBER, number(1))), number(6)), gathered(NUMBER)
     ),
     "bits in reversed order": joined("+", joined("<<", Y, number(6)), turned(X)),
+    "bits that are lost": joined(">>", joined("<<", NUMBER, number(25)), number(25)),
     "a partner": joined("^", NUMBER, number(0b10110)),
     "two digits that change places": joined(
         "|",
@@ -155,3 +156,13 @@ def test_a_number_that_may_be_negative() -> None:
     (item,) = summary(text).evaluate(NDRange((64,), (8,), (0,)), Chunk((0,), (4,)), {}, {0: 4096})
     wanted = {((x >> 1) ^ 5) & 0x55 for x in range(-8, 24)}
     assert wanted <= {byte for low, high in item.region.runs.tolist() for byte in range(low, high)}
+
+
+def test_quotients_by_numbers_that_do_not_divide_one_another() -> None:
+    text = "kernel void k(global char *a) { int i = get_global_id(0); a[i / 4 + 64 * (i / 6) + 4096 * (i / 12)] = 1; }"
+    for start, stop in ((0, 8), (2, 5), (7, 8)):
+        (item,) = summary(text).evaluate(
+            NDRange((64,), (8,), (0,)), Chunk((start,), (stop,)), {}, {0: NBYTES}
+        )
+        wanted = {i // 4 + 64 * (i // 6) + 4096 * (i // 12) for i in range(8 * start, 8 * stop)}
+        assert wanted <= {byte for low, high in item.region.runs.tolist() for byte in range(low, high)}
