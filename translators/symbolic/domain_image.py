@@ -3,6 +3,8 @@
 Decides whether the region is the very set or a superset. Independent variables become the dimensions of a
 strided box; what constraints cut from a domain of tied variables leaves few boxes (`slicing`), or else is
 enumerated row by row in NumPy, one variable left to run along the row, up to a cap. Knows nothing of kernels.
+
+What is called most is compiled as well (`compiled`): a change here needs the same change in `ranges/native/slices.c` and `projections.c`.
 """
 
 from __future__ import annotations
