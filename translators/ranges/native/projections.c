@@ -140,8 +140,24 @@ static int find_remainder(const struct reduction *made, length *found, number *l
     return 0;
 }
 
-/* A variable of a constraint is replaced by others, and the constraint's own bounds by the new one's. */
-static int use_remainder(struct reduction *made, const struct form *terms, number x, const struct form *value) {
+/* As `_Reduction._is_implied`: 1, 0 or `ODD`. */
+static int is_implied(const struct reduction *made, number x, const struct form *definition, number sign) {
+    wide bound = sign > 0 ? made->box.lo[x] : -made->box.hi[x];
+    for (length at = 0; at < made->count; at++) {
+        struct form rest = made->constraints[at].form;
+        number factor = sign * coefficient_of(&rest, x);
+        wide least, most;
+        if (factor <= 0 || is_multiple(definition, &rest, 1) || is_multiple(definition, &rest, -1)) continue;
+        drop_term(&rest, x);
+        if (bounds_in_box(&made->box, &rest, made->constraints[at].constant, &least, &most)) return ODD;
+        if (-floored_wide(most, factor) >= bound) return 1;
+    }
+    return 0;
+}
+
+/* A variable of a constraint is replaced by others, and the constraint's own bounds by the new one's. `below`, `above`: whether the
+ * variable's are not implied by others. */
+static int use_remainder(struct reduction *made, const struct form *terms, number x, const struct form *value, int below, int above) {
     struct condition old[MOST_CONSTRAINTS];
     struct form negative = {.count = 0};
     length count = take_constraints(made, old);
@@ -152,8 +168,8 @@ static int use_remainder(struct reduction *made, const struct form *terms, numbe
         wrong = replace_variable(form, x, value);
         if (!wrong) wrong = add_constraint(made, old[at].constant, form);
     }
-    if (!wrong) wrong = add_constraint(made, -made->box.lo[x], value);
-    if (!wrong) wrong = add_constraint(made, made->box.hi[x], &negative);
+    if (!wrong && below) wrong = add_constraint(made, -made->box.lo[x], value);
+    if (!wrong && above) wrong = add_constraint(made, made->box.hi[x], &negative);
     return wrong ? wrong : replace_variable(&made->offset, x, value);
 }
 
@@ -161,7 +177,8 @@ enum { MAX_TURNS = 4, MAX_DIGITS = 64, MAX_PAIRS = 64 };
 
 /* As `_Reduction.rebase`. */
 static int rebase(struct reduction *made) {
-    for (int turn = 0; turn < MAX_DIGITS; turn++) {
+    int turns = 0;
+    for (int digit = 0; digit < MAX_DIGITS; digit++) {
         length at;
         number low = 0, high = 0, x = 0;
         wide least, most;
@@ -172,11 +189,13 @@ static int rebase(struct reduction *made) {
         if (add_form(&value, -sign, &terms)) return ODD;
         drop_term(&value, x);
         if (new_variable(&made->box, low, high) || add_term(&value, made->box.count - 1, 1, sign)) return ODD;
-        if (turn >= MAX_TURNS) {
+        int of_low = is_implied(made, x, &terms, 1), of_high = is_implied(made, x, &terms, -1);
+        if (of_low < 0 || of_high < 0) return ODD;
+        if (!of_low && !of_high) {
             if (bounds_in_box(&made->box, &value, 0, &least, &most)) return ODD;
-            if (least < made->box.lo[x] && made->box.hi[x] < most) return 0;
+            if (least < made->box.lo[x] && made->box.hi[x] < most && turns++ == MAX_TURNS) return 0;
         }
-        wrong = use_remainder(made, &terms, x, &value);
+        wrong = use_remainder(made, &terms, x, &value, !of_low, !of_high);
         if (wrong) return wrong;
     }
     return 0;
@@ -533,7 +552,7 @@ static PyObject *class_of_domain(PyObject *const *given, length n) {
 /* ---- boxes ---------------------------------------------------------------------------------------------------------- */
 
 /* As `ROUNDS` in `slicing.py`; and boxes, parts of parts and variables of more than which Python takes care. */
-enum { ROUNDS = 8, MOST_FOUND = 128, MOST_DEEP = 24, MOST_SIDES = 16 };
+enum { ROUNDS = 8, MOST_FOUND = 128, MOST_DEEP = 40, MOST_SIDES = 32 };
 
 /* A box, and the constraints on it, whose variables are numbers of its sides. */
 struct sides {
@@ -622,12 +641,22 @@ static int keep_sides(struct slicing *all, const struct sides *box) {
     return 0;
 }
 
+/* As `_reach`. */
+static int find_reach(const struct slicing *all, const struct sides *box, const struct left *left, number side, wide *reach) {
+    number largest = 0;
+    for (int at = 0; at < left->count; at++) {
+        number factor = absolute(coefficient_of(&all->constraints[left->of[at]].form, side));
+        if (factor > largest) largest = factor;
+    }
+    return multiply(largest, box->hi[side] - box->lo[side], reach);
+}
+
 /* The side along which least lies outside of the part that no constraint cuts; how many sides are open, and another one of them. */
 static int find_side(
     const struct slicing *all, const struct sides *box, const struct left *left, number *best, wide *low, wide *high, number *other) {
     number sides[MOST_SIDES];
     int nsides = 0;
-    wide least = 0;
+    wide least = 0, furthest = 0, reach;
     for (int at = 0; at < left->count; at++) {
         const struct form *form = &all->constraints[left->of[at]].form;
         for (length term = 0; term < form->count; term++) {
@@ -639,9 +668,11 @@ static int find_side(
     }
     for (int at = 0; at < nsides; at++) {
         wide first, last;
-        if (narrow_side(all, box, left, sides[at], &first, &last)) return ODD;
+        if (narrow_side(all, box, left, sides[at], &first, &last) || find_reach(all, box, left, sides[at], &reach)) return ODD;
         wide outside = box->hi[sides[at]] - box->lo[sides[at]] + 1 - (last >= first ? last - first + 1 : 0);
-        if (at == 0 || outside < least) least = outside, *best = sides[at], *low = first, *high = last;
+        if (at && (outside > least || (outside == least && reach <= furthest))) continue;
+        least = outside, furthest = reach;
+        *best = sides[at], *low = first, *high = last;
     }
     for (int at = 0; at < nsides; at++)
         if (sides[at] != *best) *other = sides[at];
@@ -726,10 +757,11 @@ static PyObject *list_of_boxes(const struct slicing *all, PyObject *const *keys)
 
 /* As `boxes_of`, of what it is given. */
 static PyObject *boxes_of(PyObject *const *given, length n) {
-    struct slicing all = {.count = 0, .sides = 0, .refused = -1};
+    struct slicing all; /* large: not all of it is set */
     struct sides box;
     struct left left = {.count = 0};
     PyObject *keys[MOST_SIDES], *pair;
+    all.count = all.sides = 0, all.refused = -1;
     number most, low, high, numbers[MOST_SIDES];
     length count = n < 3 || n > 4 ? -1 : PyList_Size(given[1]);
     if (count < 0 || count > MOST_CONSTRAINTS || read_small(given[2], &most) || PyDict_Size(given[0]) > MOST_SIDES) return NULL;
