@@ -180,8 +180,8 @@ class _Reduction:
         return False
 
     def _remainder(self) -> tuple[Terms, int, int, int] | None:
-        """A constraint pair low <= terms <= high with a variable x of coefficient 1 or -1 and a larger other
-        coefficient."""
+        """A constraint pair low <= terms <= high with a variable x of coefficient 1 or -1, which has more values than these terms, and a
+        larger other coefficient."""
         for terms in self.constraints:
             if max(abs(c) for c in terms.values()) <= 1:
                 continue
@@ -190,9 +190,11 @@ class _Reduction:
             lows = [-c for t, c in zip(self.constraints, self.constants, strict=True) if t == terms]
             highs = [c for t, c in zip(self.constraints, self.constants, strict=True) if t == opposite]
             if units and highs:
-                if max(lows) > min(highs):
+                low, high, x = max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
+                if low > high:
                     raise Infeasible
-                return terms, max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
+                if high - low < self.hi[x] - self.lo[x]:
+                    return terms, low, high, x
         return None
 
     def eliminate(self) -> None:

@@ -135,7 +135,8 @@ static int find_remainder(const struct reduction *made, length *found, number *l
             if (is_multiple(form, &made->constraints[at].form, 1) && -constant > *low) *low = -constant;
             if (is_multiple(form, &made->constraints[at].form, -1) && (!bounded || constant < *high)) *high = constant, bounded = 1;
         }
-        if (bounded) return *low > *high ? NO_POINT : 0;
+        if (bounded && *low > *high) return NO_POINT;
+        if (bounded && (wide)*high - *low < widest) return 0;
     }
     return 0;
 }
