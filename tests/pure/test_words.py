@@ -166,3 +166,36 @@ def test_quotients_by_numbers_that_do_not_divide_one_another() -> None:
         )
         wanted = {i // 4 + 64 * (i // 6) + 4096 * (i // 12) for i in range(8 * start, 8 * stop)}
         assert wanted <= {byte for low, high in item.region.runs.tolist() for byte in range(low, high)}
+
+
+@pytest.mark.parametrize(("start", "stop"), [(16, 2064), (1, 4095), (1234, 3001)])
+def test_a_number_that_is_cut_at_both_ends(start: int, stop: int) -> None:
+    """The digit that decides most is cut first: some boxes, and not as many as the others have values."""
+    text = """
+    kernel void k(global char *a) {
+        uint r = get_global_id(0);
+        r = (r >> 1 & 0x5555) | (r & 0x5555) << 1; r = (r >> 2 & 0x3333) | (r & 0x3333) << 2;
+        r = (r >> 4 & 0x0f0f) | (r & 0x0f0f) << 4; r = (r >> 8 & 0x00ff) | (r & 0x00ff) << 8;
+        a[r] = 1;
+    }"""
+    (item,) = summary(text).evaluate(
+        NDRange((1 << 16,), (16,), (0,)), Chunk((start,), (stop,)), {}, {0: NBYTES}
+    )
+    wanted = {int(f"{i:016b}"[::-1], 2) for i in range(16 * start, 16 * stop)}
+    assert wanted == {byte for low, high in item.region.runs.tolist() for byte in range(low, high)}
+    assert item.exact
+
+
+def test_more_digits_that_are_cut_at_both_ends() -> None:
+    """As many bytes as work-items: each has its own."""
+    text = """
+    kernel void k(global char *a) {
+        uint r = get_global_id(0);
+        r = (r >> 1 & 0x55555555) | (r & 0x55555555) << 1; r = (r >> 2 & 0x33333333) | (r & 0x33333333) << 2;
+        r = (r >> 4 & 0x0f0f0f0f) | (r & 0x0f0f0f0f) << 4; r = (r >> 8 & 0x00ff00ff) | (r & 0x00ff00ff) << 8;
+        a[(r >> 16 | r << 16) >> 10] = 1;
+    }"""
+    found, chunk = summary(text), Chunk((123456 // 16,), (3000000 // 16,))
+    (item,) = found.evaluate(NDRange((1 << 22,), (16,), (0,)), chunk, {}, {0: NBYTES})
+    assert item.exact
+    assert item.region.nbytes == 16 * chunk.ngroups

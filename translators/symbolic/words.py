@@ -185,7 +185,7 @@ def _apart(a: Word, b: Word) -> Word:
 def _lost(a: Word, b: Word, places: int) -> Word:
     """Both, with nothing known of the places that both have."""
     found = _apart(a.within(~places), b.within(~places))
-    return found._replace(unknown=found.unknown | places)
+    return Word(found.fields, found.ones, found.flipped, found.unknown | places)
 
 
 def _is_number(word: Word) -> bool:
