@@ -25,6 +25,8 @@ from .domain import Form, Infeasible, Terms, box_bounds
 #: Remainders that become variables though both bounds of a number become constraints; and of digits, of which fewer do each time: of as
 #: many as a number has bits.
 MAX_TURNS, MAX_DIGITS = 4, 64
+#: Terms of which the sum becomes a variable even if that has as many values as any of them; a number's digits are more.
+FEW_TERMS = 4
 #: Pairs of constraints of which a variable is projected out.
 MAX_PAIRS = 64
 
@@ -193,7 +195,7 @@ class _Reduction:
                 low, high, x = max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
                 if low > high:
                     raise Infeasible
-                if high - low < self.hi[x] - self.lo[x]:
+                if high - low < self.hi[x] - self.lo[x] or len(terms) <= FEW_TERMS:
                     return terms, low, high, x
         return None
 

@@ -7,6 +7,9 @@
 /* Beside `ODD`: a domain is seen to have no point. */
 enum { NO_POINT = 1 };
 
+/* As in `projection.py`. */
+enum { FEW_TERMS = 4 };
+
 /* A domain and an offset while they are changed. */
 struct reduction {
     struct box box;
@@ -136,7 +139,7 @@ static int find_remainder(const struct reduction *made, length *found, number *l
             if (is_multiple(form, &made->constraints[at].form, -1) && (!bounded || constant < *high)) *high = constant, bounded = 1;
         }
         if (bounded && *low > *high) return NO_POINT;
-        if (bounded && (wide)*high - *low < widest) return 0;
+        if (bounded && ((wide)*high - *low < widest || form->count <= FEW_TERMS)) return 0;
     }
     return 0;
 }
