@@ -295,6 +295,52 @@ kernel void lu_step(global float *a, int n, int k) {
     int i = get_global_id(0), row = k + 1 + i / (n - k - 1), column = k + 1 + i % (n - k - 1);
     if (row < n) a[row * n + column] -= a[row * n + k] * a[k * n + column];
 }
+kernel void wavefront(global float *to, global const float *from, int n) {
+    int x = get_global_id(0), t = get_global_id(1), y = t - 2 * x;
+    if (y >= 1 && y < n - 1 && x >= 1 && x < n - 1) to[y * n + x] = from[y * n + x - 1] + from[(y - 1) * n + x + 1] + from[(y + 1) * n + x];
+}
+kernel void symmetric(global float *y, global const float *a, global const float *x, int n) {
+    int i = get_global_id(0); float s = 0;
+    for (int j = 0; j < n; ++j) s += (j <= i ? a[i * (i + 1) / 2 + j] : a[j * (j + 1) / 2 + i]) * x[j];
+    y[i] = s;
+}
+kernel void dilated_convolution(global float *to, global const float *from, global const float *k, int w, int h, int s, int d) {
+    int x = get_global_id(0), y = get_global_id(1); float sum = 0;
+    for (int j = 0; j < 3; ++j) for (int i = 0; i < 3; ++i) {
+        int v = y * s + (j - 1) * d, u = x * s + (i - 1) * d;
+        if (v >= 0 && v < h && u >= 0 && u < w) sum += from[v * w + u] * k[j * 3 + i];
+    }
+    to[y * (w / s) + x] = sum;
+}
+kernel void bit_reversed(global float *to, global const float *from, int log) {
+    uint i = get_global_id(0), r = i;
+    r = (r >> 1 & 0x55555555) | (r & 0x55555555) << 1; r = (r >> 2 & 0x33333333) | (r & 0x33333333) << 2;
+    r = (r >> 4 & 0x0f0f0f0f) | (r & 0x0f0f0f0f) << 4; r = (r >> 8 & 0x00ff00ff) | (r & 0x00ff00ff) << 8;
+    r = (r >> 16) | (r << 16);
+    to[r >> (32 - log)] = from[i];
+}
+kernel void butterfly(global float2 *a, int stage) {
+    uint i = get_global_id(0), low = i & ((1u << stage) - 1), at = ((i >> stage) << (stage + 1)) | low;
+    float2 x = a[at], y = a[at | 1u << stage];
+    a[at] = x + y; a[at | 1u << stage] = x - y;
+}
+kernel void halo3(global float *to, global const float *from, int n, int h) {
+    int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2), m = n - 2 * h;
+    to[(z * n + y) * n + x] = from[(((z + m - h) % m + h) * n + (y + m - h) % m + h) * n + (x + m - h) % m + h];
+}
+kernel void gray(global float *to, global const float *from) { uint i = get_global_id(0); to[i ^ i >> 1] = from[i]; }
+kernel void bank_swizzle(global float *to, global const float *from, int n) {
+    int x = get_global_id(0), y = get_global_id(1);
+    to[y * n + ((x & ~7) | (x + y & 7))] = from[y * n + x];
+}
+uint spread3(uint x) {
+    x = (x | x << 16) & 0x030000ff; x = (x | x << 8) & 0x0300f00f; x = (x | x << 4) & 0x030c30c3;
+    return (x | x << 2) & 0x09249249;
+}
+kernel void morton_3d(global float *to, global const float *from, int n) {
+    uint x = get_global_id(0), y = get_global_id(1), z = get_global_id(2);
+    to[spread3(x) | spread3(y) << 1 | spread3(z) << 2] = from[(z * n + y) * n + x];
+}
 """
 
 N = 1 << 22  # floats of each buffer
@@ -350,6 +396,15 @@ SHAPES = (
     Step("lattice", (512, 512), (16, 16), TWO, {2: 512, 3: 512}),
     Step("heads", (256, 8, 8), (16, 1, 1), {0: 0, 1: 1, 2: 2}, {3: 8, 4: 256, 5: 512}),
     Step("lu_step", (1900 * 1900,), (4,), {0: 0}, {1: R, 2: R - 1901}),
+    Step("wavefront", (R, 3 * R), SQUARE, TWO, {2: R}),
+    Step("symmetric", (R,), (64,), {0: 0, 1: 1, 2: 2}, {3: R}),
+    Step("dilated_convolution", (1024, 1024), SQUARE, {0: 0, 1: 1, 2: 2}, {3: R, 4: R, 5: 2, 6: 4}),
+    Step("bit_reversed", (N,), (256,), TWO, {2: 22}),
+    Step("butterfly", (N // 4,), (256,), {0: 0}, {1: 9}),
+    Step("halo3", (128, 128, 128), (4, 4, 4), TWO, {2: 128, 3: 2}),
+    Step("gray", (N,), (256,), TWO, {}),
+    Step("bank_swizzle", PLANE, SQUARE, TWO, {2: R}),
+    Step("morton_3d", (128, 128, 128), (4, 4, 4), TWO, {2: 128}),
 )
 
 

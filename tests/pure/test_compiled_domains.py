@@ -111,6 +111,7 @@ def outcome(seed: int, large: int = 0, *, traced: bool = False) -> list[Any]:
         forms = [maker.form(len(domain.lo)) for _ in range(maker.rng.randint(0, 3))]
         terms = tuple((None, maker.number(-4, 4)) for _ in forms)
         attempt(domains.added_up, maker.number(-9, 9), terms, forms)
+        attempt(domains.divided, form, maker.rng.choice((1, 2, 7, 64)))
         attempt(domains.box_bounds, form.constant, form.terms, domain.lo, domain.hi)
         twin = domain.copy()
         found += [shown(twin), domain.fold(form) is form, twin.lo is domain.lo, twin.shapes is domain.shapes]
@@ -163,6 +164,9 @@ def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPa
     assert shown(domains.added_up(5, ((None, 2), (None, -4)), [form, Form(0, {2: 3, 0: 100})])) == shown(
         Form(11, {1: 4, 2: -12})
     )
+    assert compiled.code.make is not None
+    base, rest = compiled.code.make(b"divided", None)(Form(-3, {0: -7, 1: 8, 2: 3}), 4)
+    assert (shown(base), shown(rest)) == (shown(Form(-1, {0: -1, 1: 2})), shown(Form(1, {0: -3, 2: 3})))
     assert domain.bounds(form) == domain.tight_bounds(form) == (3, 903)
     assert domain.tight_bounds(Form(3, {0: 409600, 1: 4096})) == (
         3,

@@ -114,6 +114,9 @@ def cases(
     lost = frozenset(level for level in range(len(units) - 1) if rng.random() < 0.5)
     yield bands, "coarsening_cost", (a, units, lost)
     yield labelled_bands, "painted", (a, rng.choice((0, 5, 1 << 70)))
+    yield bands, "repeat", (a, rng.choice((1, 2, 9)), units)
+    if a:
+        yield bands, "close_up", (a, rng.randrange(len(units)))
     yield bands, "_split", (a, rng.choice((1, 2, 5, 24)))
     if len(units) > 1:
         yield bands, "_flatten", (a, units[0] // units[1])
@@ -288,6 +291,8 @@ def outcomes(rng: random.Random, offset: int) -> Iterator[tuple[str, Any]]:
     for distance in (0, 5, -96, rng.randrange(-2000, 2000), 1 << 63):
         if a.bands is not None or distance < 1 << 63:
             yield "shift", shown(a.shift(distance))
+    for strides in ((64,), (96, 480), (960, 1920), (40, 100), ()):
+        yield "copies", shown(a.copies([(stride, rng.randrange(1, 5)) for stride in strides]))
     yield "bool", (bool(a), bool(a - a))
     for count in range(7):
         yield "union", shown(Region.union(parts[:count]))
@@ -297,7 +302,8 @@ def outcomes(rng: random.Random, offset: int) -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize("seed", range(4))
 def test_sets_are_those_of_the_methods_in_python(seed: int) -> None:
     compiled_in = {
-        type(Region.__dict__[name]).__name__ for name in ("__or__", "__and__", "__sub__", "clip", "shift")
+        type(Region.__dict__[name]).__name__
+        for name in ("__or__", "__and__", "__sub__", "copies", "clip", "shift")
     }
     assert compiled_in == {"method_descriptor"}
     rng = random.Random(seed)

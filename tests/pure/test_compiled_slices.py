@@ -10,7 +10,7 @@ from vdev.translators.ranges import compiled, pitches, slicing, unlisted
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Trace
 from vdev.translators.ranges.unlisted import Place, TiedRows
-from vdev.translators.symbolic import projection
+from vdev.translators.symbolic import domain_image, projection
 from vdev.translators.symbolic.domain import Form
 
 from vdev.backends import own_libraries
@@ -97,6 +97,21 @@ def dimensions(maker: Maker, attempt: Callable[..., None]) -> None:
     ]
     kind = rng.choice((tuple, list))
     attempt(pitches.open_box, maker.number(-50, 50), maker.number(1, 16), kind(dims))
+    box = {
+        rng.randrange(9): (low := maker.number(-9, 9), low + maker.number(0, 9))
+        for _ in range(rng.randint(0, 3))
+    }
+    coefficients = {variable: maker.coefficient(99) for variable in range(rng.randint(0, 9))}
+    attempt(domain_image._placed, coefficients, maker.number(-50, 50), dims, box)
+    unequal = sorted({maker.number(1, 9) * rng.choice((1, 4, 60, 3600)) for _ in range(rng.randint(0, 5))})
+    apart = [(stride, maker.number(1, 9)) for stride in unequal]
+    attempt(lambda: sorted(pitches.pitches_for(tuple(apart))))
+    attempt(pitches.copies, apart)
+    forms = [maker.terms(range(rng.choice((9, 70))), 1) for _ in range(rng.randint(0, 5))]
+    attempt(
+        domain_image._components,
+        [form if rng.random() < 0.2 else dict([*form.items()][:2]) for form in forms],
+    )
 
 
 def rows(maker: Maker, attempt: Callable[..., None]) -> None:
@@ -195,11 +210,22 @@ def test_results_are_those_of_the_functions_in_python(large: int, traced: bool) 
 
 def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     for names, functions in compiled.code.replaceable:
-        if names["__name__"].rpartition(".")[2] in ("slicing", "pitches", "projection"):
+        if names["__name__"].rpartition(".")[2] in ("slicing", "pitches", "projection", "domain_image"):
             assert all(type(names[name]).__name__ == "builtin_function_or_method" for name in functions)
     monkeypatch.delattr(pitches, "whole")  # which those in Python call
     monkeypatch.delattr(TiedRows, "_columns_of")
     assert pitches.open_box(8, 4, [(-4, 3), (400, 2), (100, 4)]) == (0, 12, [(100, 8)])
+    monkeypatch.delattr(pitches, "pairwise")
+    monkeypatch.delattr(pitches, "prod")
+    assert pitches.pitches_for(((4, 9), (6, 5), (12, 4))) == {0, 2}
+    assert pitches.copies([(4, 9), (6, 5), (12, 4)]) == 5
+    make = compiled.code.make
+    assert make is not None
+    assert make(b"_placed", None)({0: 4, 2: -8}, 3, [(1, 7)], {2: (1, 3), 5: (0, 1), 0: (2, 2)}) == (
+        3,
+        [(1, 7), (-8, 3), (0, 2), (4, 1)],
+    )
+    assert make(b"_components", None)([{0: 1, 2: 1}, {3: 1, 4: 1}, {2: 1, 1: 1}]) == [[3, 4], [0, 1, 2]]
     box = {0: (0, 9), 1: (0, 99)}
     assert slicing._cuts(box, ({0: 100, 1: 1}, -150))
     assert box == {0: (1, 9), 1: (0, 99)}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
-from vdev.translators.symbolic import expression, logic, sharing
+from vdev.translators.symbolic import expression, logic, nodes, operations, sharing
 
 from vdev.process.beside import beside
 from vdev.process.finalisers import collect
@@ -22,6 +22,10 @@ def live() -> set[tuple[object, ...]]:
     beside.wait()
     collect()
     return set(sharing.table)
+
+
+def test_there_is_a_rule_for_each_node() -> None:
+    assert set(operations.RULES) == set(get_args(nodes.Expr))
 
 
 def test_equal_expressions_are_one_object() -> None:

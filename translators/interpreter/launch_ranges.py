@@ -248,6 +248,7 @@ class _Piece:
                     domain = start.domain
                     if not scope.position:  # no case of several
                         start.memo = scope.memo  # what its parts are also holds for the next offset
+                        start.words = scope.words
                 found.append(
                     _Place(domain, form, None if traced else frozenset(form.terms.items()), doubtful)
                 )

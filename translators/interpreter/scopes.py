@@ -76,6 +76,7 @@ class Ways:
             return image(scope.domain, form, nbytes, size)
         if not scope.position:  # no case of several
             start.memo = scope.memo  # what its parts are also holds for the next offset
+            start.words = scope.words
         low, high = scope.domain.bounds(form)
         if type(form.constant) is not int or low < 0 or high > size - nbytes:
             return image(scope.domain, form, nbytes, size)

@@ -680,6 +680,16 @@ compiled.replace(
     globals(),
     (
         *("intersect", "meet", "unite", "subtract", "shift", "refine", "coarsen", "settled"),
-        *("_split", "_flatten", "count", "count_runs", "count_boxes", "largest_boxes", "coarsening_cost"),
+        *(
+            "repeat",
+            "close_up",
+            "_split",
+            "_flatten",
+            "count",
+            "count_runs",
+            "count_boxes",
+            "largest_boxes",
+            "coarsening_cost",
+        ),
     ),
 )

@@ -48,7 +48,9 @@ def normal(array: Runs) -> Runs:
     if len(array) == 0:
         return NO_RUNS
     starts = array[:, 0]
-    if len(array) > 1 and np.any(starts[1:] < starts[:-1]):
+    if len(array) == 1 or np.all(starts[1:] > array[:-1, 1]):  # of a list in its order this is all
+        return array
+    if np.any(starts[1:] < starts[:-1]):
         array = array[np.argsort(starts, kind="stable")]
     return joined(paired(array[:, 0], np.maximum.accumulate(array[:, 1])))
 

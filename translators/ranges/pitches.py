@@ -80,4 +80,4 @@ def _known_pitches(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
     return best
 
 
-compiled.replace(globals(), ("open_box",))
+compiled.replace(globals(), ("open_box", "pitches_for", "copies"))

@@ -613,5 +613,5 @@ EMPTY = Region(0, 0, (), ())
 
 compiled.replace(globals(), ("region_in", "_run", "_union"))
 compiled.replace_methods(
-    Region, ("__or__", "__and__", "__sub__", "__bool__", "overlaps", "contains", "shift", "clip")
+    Region, ("__or__", "__and__", "__sub__", "__bool__", "overlaps", "contains", "shift", "copies", "clip")
 )

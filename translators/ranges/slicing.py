@@ -59,7 +59,8 @@ def _parts(
         return [box]
     open_ones = dict.fromkeys(v for terms, _ in left for v in terms if box[v][0] < box[v][1])
     variable, low, high = min(
-        (_untouched(box, left, v) for v in open_ones), key=lambda part: _count_outside(box, part)
+        (_untouched(box, left, v) for v in open_ones),
+        key=lambda part: (_count_outside(box, part), -_reach(box, left, part[0])),
     )
     outside = _count_outside(box, (variable, low, high))
     if outside >= most:
@@ -105,6 +106,14 @@ def _is_in_line(box: Box, constraints: list[Constraint], variable: int) -> bool:
 def _count_outside(box: Box, part: tuple[int, int, int]) -> int:
     variable, low, high = part
     return box[variable][1] - box[variable][0] + 1 - max(high - low + 1, 0)
+
+
+def _reach(box: Box, constraints: list[Constraint], variable: int) -> int:
+    """By how much a variable changes a constraint at most. Where many are cut alike, as the digits of a number between two others, what is
+    left of the others is least once the one that decides most has a value.
+    """
+    low, high = box[variable]
+    return max([abs(terms.get(variable, 0)) for terms, _ in constraints]) * (high - low)
 
 
 def _untouched(box: Box, constraints: list[Constraint], variable: int) -> tuple[int, int, int]:

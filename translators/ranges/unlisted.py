@@ -28,7 +28,17 @@ class TiedRows:
     copies of all that.
     """
 
-    __slots__ = ("_around", "_columns", "_constraints", "_listing", "_place", "_rows", "ends", "nrows")
+    __slots__ = (
+        "_around",
+        "_columns",
+        "_constraints",
+        "_listed",
+        "_listing",
+        "_place",
+        "_rows",
+        "ends",
+        "nrows",
+    )
 
     ends: Extent  #: the first byte, and one past the last one
     nrows: int  #: at least as many rows as there are
@@ -51,6 +61,7 @@ class TiedRows:
         self.ends = min(start for start, _ in ends), max(stop for _, stop in ends)
         #: the answer to the last question, which chunks of a launch ask for reads and for writes
         self._around: tuple[int, Region, int] | None = None
+        self._listed: Region | None = None  #: once somebody has asked: chunks that are moved share the rows
 
     def _first_of(self, row: int, step: int) -> Extent:
         """The first byte, and one past the last one, of the copies of the first row with columns from one on."""
@@ -80,7 +91,9 @@ class TiedRows:
 
     def listed(self) -> Region:
         """The same set as an ordinary one."""
-        return self._listing()
+        if self._listed is None:
+            self._listed = self._listing()
+        return self._listed
 
     def in_bands(self) -> Region:
         """The same, by a step of the interpreter's for each row, for few."""

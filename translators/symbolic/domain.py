@@ -75,6 +75,22 @@ def added_up(constant: int, terms: Sequence[tuple[object, int]], forms: Sequence
     return Form(constant, total)
 
 
+def divided(form: Form, divisor: int) -> tuple[Form, Form | None]:
+    """A form as a multiple of a number above 0, which the first result is, and the rest, whose coefficients are nearer to 0 than the
+    divisor; None where only a number is left, which is less than it.
+    """
+    whole: Terms = {}
+    rest: Terms = {}
+    for variable, coefficient in form.terms.items():
+        quotient = coefficient // divisor if coefficient > 0 else -(-coefficient // divisor)
+        if quotient:
+            whole[variable] = quotient
+        if coefficient - quotient * divisor:
+            rest[variable] = coefficient - quotient * divisor
+    base = Form(form.constant // divisor, whole)
+    return base, Form(form.constant % divisor, rest) if rest else None
+
+
 class Infeasible(Exception):
     """The domain has no points."""
 
@@ -368,8 +384,8 @@ def _shape(terms: Terms) -> tuple[frozenset[tuple[int, int]], int]:
     return frozenset((v, c // common) for v, c in terms.items()), common
 
 
-compiled.replace(globals(), ("added_up", "box_bounds"))
-compiled.replace_methods(Form, ("plus", "times", "shifted"))  # before those of Domain, which read forms
+compiled.replace_methods(Form, ("plus", "times", "shifted"))  # before what reads forms
+compiled.replace(globals(), ("added_up", "box_bounds", "divided"))
 compiled.replace_methods(
     Domain,
     (

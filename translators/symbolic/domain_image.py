@@ -3,11 +3,13 @@
 Decides whether the region is the very set or a superset. Independent variables become the dimensions of a
 strided box; what constraints cut from a domain of tied variables leaves few boxes (`slicing`), or else is
 enumerated row by row in NumPy, one variable left to run along the row, up to a cap. Knows nothing of kernels.
+
+What is called most is compiled as well (`compiled`): a change here needs the same change in `ranges/native/slices.c` and `projections.c`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from itertools import chain
 from math import prod
 from typing import Any
@@ -15,13 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..ranges import compiled
 from ..ranges.byte_runs import paired
 from ..ranges.pitches import copies, open_box
 from ..ranges.region import Region
 from ..ranges.slicing import Box, boxes_of
 from ..ranges.tracing import Number
 from ..ranges.unlisted import Place, TiedRows, Unlisted
-from .domain import Domain, Form, Infeasible
+from .domain import Domain, Form, Infeasible, Terms
 from .projection import Parts, of_class, reduced
 
 Integers = npt.NDArray[np.int64]
@@ -40,6 +43,8 @@ MAX_CLASSES = 8
 MAX_COPIES = 1 << 12
 #: The same if the set is not exact anyway.
 MAX_LOOSE = 1 << 12
+#: Variables that are looked at value by value where they cannot be projected out, and of how many values.
+MAX_TURNS, MAX_VALUES = 3, 3
 _BIG = 1 << 60
 
 
@@ -54,10 +59,13 @@ class _Rows:
         self.counts = counts
 
 
-def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region, bool, str | None]:
+def image(
+    domain: Domain, offset: Form, nbytes: int, size: int, turns: int = MAX_TURNS
+) -> tuple[Region, bool, str | None]:
     """The bytes [offset, offset + nbytes) over all points of `domain`, within [0, size).
 
-    Returns the region, whether it is exactly that set, and a reason if not. `domain` is used up.
+    Returns the region, whether it is exactly that set, and a reason if not. `domain` is used up. `turns`: how many variables may be
+    looked at value by value.
     """
     if nbytes <= 0 or size <= 0:
         return Region.empty(), True, None
@@ -83,14 +91,53 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
         found = _image_of_box(domain, offset, nbytes)
         if found is not None:
             return found.clip(0, size), True, None
+    region, same = _image_of_tied(domain, offset, nbytes, size, (low, high), turns if exact else 0, exact)
+    if exact and not same:
+        exact, reason = False, "a range too irregular to enumerate"
+    region = region.clip(0, size)
+    return (region, exact, reason) if region else (Region.empty(), True, None)
+
+
+def _image_of_tied(
+    domain: Domain, offset: Form, nbytes: int, size: int, ends: tuple[int, int], turns: int, exact: bool
+) -> tuple[Region, bool]:
+    """The image of a domain whose variables constraints tie, and whether it is exactly that; `ends`: the least and the largest offset."""
     parts = reduced(domain.lo, domain.hi, domain.constraints, offset)
     if parts is None:
-        return Region.empty(), True, None
+        return Region.empty(), True
+    if turns and not parts[6]:
+        by_values = _by_values(domain, offset, nbytes, size, turns)
+        if by_values is not None:
+            return by_values, True
     projection = _Projection(parts, MAX_ROWS if exact else MAX_LOOSE, MAX_RUNS if exact else MAX_LOOSE)
-    region, same = projection.region(nbytes, low, high)
-    if exact and not (same and projection.exact):
-        exact, reason = False, "a range too irregular to enumerate"
-    return region.clip(0, size), exact, reason
+    region, same = projection.region(nbytes, *ends)
+    return region, same and projection.exact
+
+
+def _by_values(domain: Domain, offset: Form, nbytes: int, size: int, turns: int) -> Region | None:
+    """The image as the union of those for each value of a variable; None where there is none of few values, or one of these images is
+    not exact either.
+
+    A coordinate that goes on at the other end, (x + k + n) % n, is exact for each quotient, of which there are two or three. Without a
+    look at them x and k are what each of these leaves of them, and that need not be a number.
+    """
+    few: dict[int, int] = {}
+    for form in domain.constraints:
+        for variable, coefficient in form.terms.items():
+            if abs(coefficient) > 1 and domain.lo[variable] < domain.hi[variable]:
+                few[variable] = domain.hi[variable] - domain.lo[variable] + 1
+    if not few or min(few.values()) > MAX_VALUES:
+        return None
+    variable = min(few, key=lambda each: few[each])
+    found = []
+    for value in range(domain.lo[variable], domain.hi[variable] + 1):
+        part = domain.copy()
+        part.lo[variable] = part.hi[variable] = value
+        region, exact, _ = image(part, offset, nbytes, size, turns - 1)
+        if not exact:
+            return None
+        found.append(region)
+    return Region.union(found)
 
 
 def _image_of_box(domain: Domain, offset: Form, nbytes: int) -> Region | None:
@@ -140,7 +187,14 @@ class _Projection:
             self._free,
         ) = parts
         self.max_rows, self.max_runs = max_rows, max_runs
+        self._groups: list[list[int]] | None = None
         self._refused = 0  #: boxes up to which the constraints, as they are, are known to cut into more
+
+    def _components(self) -> list[list[int]]:
+        """Groups of variables that constraints tie together."""
+        if self._groups is None:
+            self._groups = _components(self.constraints)
+        return self._groups
 
     # to bytes ---------------------------------------------------------------------------------------
 
@@ -166,7 +220,7 @@ class _Projection:
         """The same, by a list of all rows of what constraints tie, or closed up where there are too many."""
         rows: list[_Rows] = []
         exact = True
-        for component in _components(self.constraints):
+        for component in self._components():
             of_component, same = self._component_rows(component, nbytes)
             if of_component is None:
                 # Too many to enumerate: the box around them.
@@ -197,7 +251,7 @@ class _Projection:
         """The region as rows whose columns depend on the row, where two variables are tied and all others free, and the first and the
         last byte are easily found; None for others, and where not all rows would be listed.
         """
-        components = _components(self.constraints)
+        components = self._components()
         if len(components) != 1 or len(components[0]) != 2:
             return None
         offset = self.offset
@@ -265,30 +319,20 @@ class _Projection:
         """The region of a domain that constraints cut into at most so many boxes; None if they cut it into more."""
         if most <= self._refused:
             return None
-        offsets, refused = [(start, free)], list[int]()
-        for component in _components(self.constraints):
-            bounds = {v: (self.lo[v], self.hi[v]) for v in component}
-            mine = [
-                (terms, constant)
-                for terms, constant in zip(self.constraints, self.constants, strict=True)
-                if not bounds.keys().isdisjoint(terms)
-            ]
+        offsets, refused, lo, hi = [(start, free)], list[int](), self.lo, self.hi
+        components = self._components()
+        mine = all_ones = list(zip(self.constraints, self.constants, strict=True))
+        for component in components:
+            bounds = {v: (lo[v], hi[v]) for v in component}
+            if len(components) > 1:
+                mine = [each for each in all_ones if not bounds.keys().isdisjoint(each[0])]
             boxes = boxes_of(bounds, mine, most // max(len(offsets), 1), refused)
             if boxes is None:
                 if len(offsets) == 1 and refused:  # it has as many for itself whatever other components have
                     self._refused = refused[0]
                 return None
-            offsets = [self._placed(*offset, box) for offset in offsets for box in boxes]
+            offsets = [_placed(self.offset, *offset, box) for offset in offsets for box in boxes]
         return _boxes([(first, nbytes, dims) for first, dims in offsets])
-
-    def _placed(self, start: int, dims: list[tuple[int, int]], box: Box) -> tuple[int, list[tuple[int, int]]]:
-        """The first offset and the dimensions, with those of a box of further variables."""
-        more = []
-        for variable, (low, high) in box.items():
-            coefficient = self.offset.get(variable, 0)
-            start += coefficient * low
-            more.append((coefficient, high - low + 1))
-        return start, dims + more
 
     def _component_rows(self, component: list[int], nbytes: int) -> tuple[_Rows | None, bool]:
         mine = set(component)
@@ -345,6 +389,18 @@ class _Projection:
         return _Rows(starts[kept], max(abs(coefficient), 1), counts[kept])
 
 
+def _placed(
+    coefficients: Terms, start: int, dims: list[tuple[int, int]], box: Box
+) -> tuple[int, list[tuple[int, int]]]:
+    """The first offset and the dimensions, with those of a box of further variables."""
+    more = []
+    for variable, (low, high) in box.items():
+        coefficient = coefficients.get(variable, 0)
+        start += coefficient * low
+        more.append((coefficient, high - low + 1))
+    return start, dims + more
+
+
 def _components(constraints: list[dict[int, int]]) -> list[list[int]]:
     """Groups of variables that constraints tie together."""
     groups: list[set[int]] = []
@@ -378,8 +434,7 @@ def _boxes(boxes: list[tuple[int, int, list[tuple[int, int]]]]) -> tuple[Region,
 
 def _key(dims: list[tuple[int, int]]) -> Hashable:
     """What tells dimensions apart. Traced numbers are no keys: dimensions that have them differ from all others."""
-    numbers: Iterable[object] = chain.from_iterable(dims)
-    return id(dims) if any(type(number) is Number for number in numbers) else tuple(dims)
+    return id(dims) if Number in map(type, chain.from_iterable(dims)) else tuple(dims)
 
 
 def _spread(
@@ -421,3 +476,6 @@ def _points(row: _Rows) -> _Rows:
     index = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
     starts = np.repeat(row.starts, counts) + index * row.stride
     return _Rows(starts, 1, np.ones(len(starts), np.int64))
+
+
+compiled.replace(globals(), ("_placed", "_components"))

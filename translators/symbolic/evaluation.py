@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from math import gcd
 from typing import TypeVar
 
-from .domain import SOME_VALUE, Domain, Form, Infeasible
+from .domain import SOME_VALUE, Domain, Form, Infeasible, divided
 from .exhaustive import assert_never
 from .launch_numbers import Launch
 from .logic import conjuncts, negate
@@ -42,9 +42,11 @@ from .nodes import (
     Unknown,
     origins,
 )
-from .operations import value_of
+from .operations import RULES
+from .words import Word
 
 T = TypeVar("T")
+_Division = tuple[frozenset[tuple[int, int]], int, int]  #: a form's terms and constant, and the divisor
 
 #: Cases of one condition or one offset before bounds are used instead.
 _MAX_CASES = 24
@@ -58,6 +60,7 @@ class Scope:
 
     __slots__ = (
         "alternatives",
+        "divisors",
         "domain",
         "doubtful",
         "frozen",
@@ -68,6 +71,7 @@ class Scope:
         "quotients",
         "script",
         "trials",
+        "words",
     )
 
     def __init__(self, launch: Launch, domain: Domain) -> None:
@@ -75,7 +79,9 @@ class Scope:
         self.domain = domain
         self.ids: dict[tuple[type[ItemId], int], Form] = {}
         self.memo: dict[Expr, Form] = {}
-        self.quotients: dict[tuple[frozenset[tuple[int, int]], int, int], Form] = {}
+        self.words: dict[Expr, Word] = {}  #: of expressions whose bits were asked for
+        self.quotients: dict[_Division, Form] = {}
+        self.divisors: dict[int, tuple[_Division, ...]] = {}  #: the quotients that there are, by divisor
         self.script: tuple[int, ...] = ()
         self.position = 0
         self.alternatives: list[tuple[int, ...]] = []
@@ -92,7 +98,9 @@ class Scope:
         twin.domain = self.domain.copy()
         twin.ids = self.ids
         twin.memo = self.memo.copy()
+        twin.words = self.words.copy() if self.words else {}
         twin.quotients = self.quotients.copy() if self.quotients else {}
+        twin.divisors = self.divisors.copy() if self.quotients else {}
         twin.script = script
         twin.position = 0
         twin.alternatives = []
@@ -124,8 +132,7 @@ class Scope:
         """The affine form of an integer expression."""
         found = self.memo.get(expr)
         if found is None:
-            found = value_of(self, expr)
-            self.memo[expr] = found
+            found = self.memo[expr] = RULES[type(expr)](self, expr)
         return found
 
     def between(
@@ -137,36 +144,30 @@ class Scope:
         """
         if lo == hi:
             return Form(lo, {})
-        depends: frozenset[int] = frozenset().union(*(self.domain.ancestors(source) for source in sources))
-        known = self.domain.origins
-        origin = next((known[source] for source in sorted(depends) if source in known), origin)
-        return Form(0, {self.domain.variable(lo, hi, loose=True, depends=depends, origin=origin): 1})
+        domain = self.domain
+        depends: frozenset[int] = frozenset().union(*map(domain.ancestors, sources))
+        known = domain.origins.keys() & depends
+        if known:
+            origin = domain.origins[min(known)]
+        return Form(0, {domain.variable(lo, hi, loose=True, depends=depends, origin=origin): 1})
 
     def floor_div(self, form: Form, divisor: int) -> Form:
         """The quotient rounded down, `divisor` > 0."""
-        whole: dict[int, int] = {}
-        rest: dict[int, int] = {}
-        for variable, coefficient in form.terms.items():
-            quotient = coefficient // divisor if coefficient > 0 else -(-coefficient // divisor)
-            if quotient:
-                whole[variable] = quotient
-            if coefficient - quotient * divisor:
-                rest[variable] = coefficient - quotient * divisor
-        base = Form(form.constant // divisor, whole)
-        if not rest:
+        base, remainder = divided(form, divisor)
+        if remainder is None:
             return base
-        remainder = Form(form.constant % divisor, rest)
         low, high = self.domain.bounds(remainder)
         low, high = low // divisor, high // divisor
         if low == high:
             return base.shifted(low)
-        key = (frozenset(rest.items()), remainder.constant, divisor)
+        key = (frozenset(remainder.terms.items()), remainder.constant, divisor)
         known = self.quotients.get(key)
         if known is None:
             finer = self._divided_before(remainder, divisor)
             known = self.quotients[key] = (
                 self._quotient(remainder, divisor, low, high) if finer is None else self.floor_div(*finer)
             )
+            self.divisors[divisor] = (*self.divisors.get(divisor, ()), key)
         return base.plus(known)
 
     def _quotient(self, form: Form, divisor: int, low: int, high: int) -> Form:
@@ -186,14 +187,16 @@ class Scope:
         is one. As the digits of a number then follow from one another, none is tied to more than the next, and what is x / 4 is also
         x / 2 / 2.
         """
-        found, most = None, 1
-        for (terms, constant, factor), quotient in self.quotients.items():
-            if most < factor < divisor and divisor % factor == 0:
-                rest = form.plus(Form(constant, dict(terms)), -1)
+        for factor in sorted(self.divisors, reverse=True):
+            if factor >= divisor or divisor % factor:
+                continue
+            for key in self.divisors[factor]:
+                rest = form.plus(Form(key[1], dict(key[0])), -1)
                 if all(number % factor == 0 for number in (rest.constant, *rest.terms.values())):
                     parts = {variable: number // factor for variable, number in rest.terms.items()}
-                    found, most = Form(rest.constant // factor, parts).plus(quotient), factor
-        return None if found is None else (found, divisor // most)
+                    found = Form(rest.constant // factor, parts).plus(self.quotients[key])
+                    return found, divisor // factor
+        return None
 
     def trunc_div(self, form: Form, divisor: int) -> Form:
         """C's quotient by a number other than zero."""
@@ -436,6 +439,7 @@ class Scope:
         for part in _without(condition.a, counter):
             self.value(part)
         memo, self.memo = self.memo, dict(self.memo)
+        words, self.words = self.words, dict(self.words)
         frozen, self.frozen = self.frozen, True
         self.doubtful = []
         try:
@@ -449,10 +453,10 @@ class Scope:
         if isinstance(condition, NotZero):
             form = self._until_equal(form, variable, form.terms.get(variable, 0), first)
         if form is None:
-            self.memo = memo
+            self.memo, self.words = memo, words
             return None
         if doubtful and not self._fit(doubtful, variable, form, first):
-            self.memo = memo
+            self.memo, self.words = memo, words
             return None
         return form
 

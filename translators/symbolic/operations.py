@@ -1,4 +1,4 @@
-"""The affine form of each kind of expression: one function for every node of `expression`.
+"""The affine form of each kind of expression: one rule for every node of `expression` (`RULES`).
 
 Decides which cases to distinguish and when bounds have to suffice. Conditions, loops and the exploration of cases are
 handled in `evaluation`.
@@ -6,11 +6,11 @@ handled in `evaluation`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd
-from typing import Protocol
+from typing import Any, Protocol
 
 from .domain import Domain, Form, added_up
-from .exhaustive import assert_never
 from .launch_numbers import Launch
 from .logic import negate
 from .nodes import (
@@ -22,21 +22,28 @@ from .nodes import (
     BitXor,
     Both,
     Cast,
-    Comparison,
     Const,
     Counter,
     Either,
     Exit,
     Expr,
+    GlobalId,
+    GlobalOffset,
+    GlobalSize,
+    GroupId,
     Head,
     IntType,
     IsZero,
     ItemId,
+    LocalId,
+    LocalSize,
     Maximum,
     Minimum,
+    Node,
     Not,
     NotNegative,
     NotZero,
+    NumGroups,
     Product,
     Quotient,
     Remainder,
@@ -44,14 +51,18 @@ from .nodes import (
     ShiftLeft,
     ShiftRight,
     Sum,
-    Uniform,
     Unknown,
+    WholeLocalSize,
     WorkDim,
 )
+from .words import Word, form_of
 
 
 class Scope(Protocol):
     """What an operation needs from the evaluation that it is part of: values of its operands, and which case to take."""
+
+    @property
+    def words(self) -> dict[Expr, Word]: ...
 
     @property
     def launch(self) -> Launch: ...
@@ -88,63 +99,49 @@ class Scope(Protocol):
     def assume_while(self, counter: Expr, condition: Expr, first: int = 0) -> None: ...
 
 
-def value_of(scope: Scope, expr: Expr) -> Form:  # noqa: C901 (a case for each kind)
-    """The affine form of an expression that `scope` does not know yet; the most frequent kinds come first."""
-    match expr:
-        case Sum():
-            return _sum(scope, expr)
-        case Const():
-            return Form(expr.number, {})
-        case Cast():
-            return scope.cast(scope.value(expr.a), expr.kind)
-        case ItemId():
-            inside = expr.dimension < scope.launch.ndrange.work_dim
-            return scope.ids[type(expr), expr.dimension] if inside else Form(0, {})
-        case Product():
-            return _mul(scope, expr)
-        case Argument():
-            number = scope.launch.argument(expr.index, expr.byte, expr.kind)
-            return scope.between(expr.lo, expr.hi) if number is None else Form(number, {})
-        case Counter():
-            return Form(0, {scope.domain.variable(0, INFINITE): 1})
-        case Uniform():
-            return Form(scope.launch.number(expr), {})
-        case Unknown():
-            return scope.between(expr.lo, expr.hi, origin=expr.origin)
-        case Exit():
-            return _trips(scope, expr)
-        case Select():
-            return _select(scope, expr)
-        case Minimum():
-            return _extreme(scope, expr, 1)
-        case Maximum():
-            return _extreme(scope, expr, -1)
-        case Quotient():
-            return _div(scope, expr)
-        case Remainder():
-            return _mod(scope, expr)
-        case BitAnd():
-            return _and(scope, expr)
-        case ShiftRight():
-            return _shr(scope, expr)
-        case ShiftLeft():
-            return _shl(scope, expr)
-        case BitOr() | BitXor():
-            return _combine_bits(scope, expr)
-        case Comparison() | Both() | Either() | Not():
-            return _truth(scope, expr)
-        case Head():
-            return scope.between(expr.lo, expr.hi, origin="")
-        case WorkDim():
-            return Form(scope.launch.ndrange.work_dim, {})
-    assert_never(expr)
-
-
 #: No program computes a larger number: signed types do not overflow (C99 6.5p5), others wrap.
 #: The bounds of products of products would be larger, and take ever longer.
 _LARGEST = 1 << 200
 #: Quotients beside the least one that a value may have which goes on at the other end: a step beyond each end makes two.
 _MOST_TURNS = 2
+
+
+def _const(_: Scope, expr: Const) -> Form:
+    return Form(expr.number, {})
+
+
+def _cast(scope: Scope, expr: Cast) -> Form:
+    return scope.cast(scope.value(expr.a), expr.kind)
+
+
+def _id(scope: Scope, expr: ItemId) -> Form:
+    inside = expr.dimension < scope.launch.ndrange.work_dim
+    return scope.ids[type(expr), expr.dimension] if inside else Form(0, {})
+
+
+def _uniform(scope: Scope, expr: GlobalSize | LocalSize | WholeLocalSize | NumGroups | GlobalOffset) -> Form:
+    return Form(scope.launch.number(expr), {})
+
+
+def _work_dim(scope: Scope, _: WorkDim) -> Form:
+    return Form(scope.launch.ndrange.work_dim, {})
+
+
+def _argument(scope: Scope, expr: Argument) -> Form:
+    number = scope.launch.argument(expr.index, expr.byte, expr.kind)
+    return scope.between(expr.lo, expr.hi) if number is None else Form(number, {})
+
+
+def _counter(scope: Scope, _: Counter) -> Form:
+    return Form(0, {scope.domain.variable(0, INFINITE): 1})
+
+
+def _unknown(scope: Scope, expr: Unknown) -> Form:
+    return scope.between(expr.lo, expr.hi, origin=expr.origin)
+
+
+def _head(scope: Scope, expr: Head) -> Form:
+    return scope.between(expr.lo, expr.hi, origin="")
 
 
 def _sum(scope: Scope, expr: Sum) -> Form:
@@ -227,7 +224,18 @@ def _shl(scope: Scope, expr: ShiftLeft) -> Form:
     return scope.between(-INFINITE, INFINITE, a, b)
 
 
+def _is_put_together(expr: Expr) -> bool:
+    """Whether a number consists of bits that operations on bits have chosen."""
+    while type(expr) is Cast:
+        expr = expr.a
+    return type(expr) in (BitAnd, BitOr, BitXor, ShiftRight)
+
+
 def _shr(scope: Scope, expr: ShiftRight) -> Form:
+    if _is_put_together(expr.a):
+        found = form_of(scope, expr)
+        if found is not None:
+            return found
     a, b = scope.value(expr.a), scope.domain.fold(scope.value(expr.b))
     if not b.terms and 0 <= b.constant < 64:
         return scope.floor_div(a, 1 << b.constant)
@@ -235,7 +243,23 @@ def _shr(scope: Scope, expr: ShiftRight) -> Form:
     return scope.between(min(low, 0), max(high, 0), a, b)
 
 
+def _is_one_run(expr: Expr) -> bool:
+    """Whether it is a number whose bits follow one another."""
+    number = expr.number if type(expr) is Const else 0
+    block = number // (number & -number) if number else 0
+    return number > 0 and block & (block + 1) == 0
+
+
 def _and(scope: Scope, expr: BitAnd) -> Form:
+    if _is_put_together(expr.a) or not _is_one_run(expr.b):
+        found = form_of(scope, expr)
+        if found is not None:
+            return found
+    return _masked(scope, expr)
+
+
+def _masked(scope: Scope, expr: BitAnd) -> Form:
+    """`a & b` by the values of both."""
     a, b = scope.domain.fold(scope.value(expr.a)), scope.domain.fold(scope.value(expr.b))
     if not a.terms:
         a, b = b, a
@@ -273,6 +297,9 @@ def _disjoint_bits(scope: Scope, a: Form, b: Form) -> bool:
 
 def _combine_bits(scope: Scope, expr: BitOr | BitXor) -> Form:
     """`a | b` and `a ^ b`, which differ only in bits that both have."""
+    found = form_of(scope, expr)
+    if found is not None:
+        return found
     flips = isinstance(expr, BitXor)
     a, b = scope.domain.fold(scope.value(expr.a)), scope.domain.fold(scope.value(expr.b))
     if not a.terms:
@@ -369,3 +396,32 @@ def _trips(scope: Scope, expr: Exit) -> Form:
     scope.assume_while(expr, definition.before, 1)
     scope.assume(definition.after)
     return domain.fold(form)
+
+
+#: The affine form of an expression that a scope does not know yet, by its class: that of each node that there is. A table, since a launch
+#: asks for hundreds, and a `match` asks for one class after the other.
+RULES: dict[type[Node], Callable[[Scope, Any], Form]] = {
+    Const: _const,
+    Cast: _cast,
+    **dict.fromkeys((GlobalId, GroupId, LocalId), _id),
+    **dict.fromkeys((GlobalSize, LocalSize, WholeLocalSize, NumGroups, GlobalOffset), _uniform),
+    WorkDim: _work_dim,
+    Argument: _argument,
+    Counter: _counter,
+    Unknown: _unknown,
+    Head: _head,
+    Exit: _trips,
+    Sum: _sum,
+    Product: _mul,
+    Quotient: _div,
+    Remainder: _mod,
+    ShiftLeft: _shl,
+    ShiftRight: _shr,
+    BitAnd: _and,
+    BitOr: _combine_bits,
+    BitXor: _combine_bits,
+    Minimum: lambda scope, expr: _extreme(scope, expr, 1),
+    Maximum: lambda scope, expr: _extreme(scope, expr, -1),
+    Select: _select,
+    **dict.fromkeys((NotNegative, IsZero, NotZero, Both, Either, Not), _truth),
+}

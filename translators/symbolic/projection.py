@@ -22,9 +22,11 @@ from collections.abc import Sequence
 from ..ranges import compiled
 from .domain import Form, Infeasible, Terms, box_bounds
 
-#: Remainders that become variables, however many constraints that leaves; and of digits, of which it leaves fewer each time: of as many
-#: as a number has bits.
+#: Remainders that become variables though both bounds of a number become constraints; and of digits, of which fewer do each time: of as
+#: many as a number has bits.
 MAX_TURNS, MAX_DIGITS = 4, 64
+#: Terms of which the sum becomes a variable even if that has as many values as any of them; a number's digits are more.
+FEW_TERMS = 4
 #: Pairs of constraints of which a variable is projected out.
 MAX_PAIRS = 64
 
@@ -133,10 +135,11 @@ class _Reduction:
     def rebase(self) -> None:
         """Use remainders as variables: with 0 <= x - 16*q <= 15, x is replaced by 16*q + m, 0 <= m <= 15.
 
-        Quotient and remainder are often independent when x and the quotient are not. After a few, this goes on only while there
-        are fewer constraints each time, as of the digits of a number: their bounds say nearly all about x.
+        Quotient and remainder are often independent when x and the quotient are not. After a few of which both bounds are kept as
+        constraints, this goes on only where less is, as for the digits of a number: their bounds, or the number's, say nearly all about x.
         """
-        for number in range(MAX_DIGITS):
+        turns = 0
+        for _ in range(MAX_DIGITS):
             found = self._remainder()
             if found is None:
                 return
@@ -147,22 +150,40 @@ class _Reduction:
             # x = sign * (m - the other terms)
             value = {v: -sign * c for v, c in terms.items() if v != x}
             value[len(self.lo) - 1] = sign
-            if number >= MAX_TURNS:
+            below, above = not self._is_implied(x, terms, 1), not self._is_implied(x, terms, -1)
+            if below and above:
                 least, most = box_bounds(0, value, self.lo, self.hi)
                 if least < self.lo[x] and self.hi[x] < most:
-                    return
+                    if turns == MAX_TURNS:
+                        return
+                    turns += 1
             old, constants = self.constraints, self.constants
             self.constraints, self.constants = [], []
             for other, constant in zip(old, constants, strict=True):
                 if other != terms and other != {v: -c for v, c in terms.items()}:
                     self.add(constant, _replace(other, x, value))
-            self.add(-self.lo[x], dict(value))
-            self.add(self.hi[x], {v: -c for v, c in value.items()})
+            if below:
+                self.add(-self.lo[x], dict(value))
+            if above:
+                self.add(self.hi[x], {v: -c for v, c in value.items()})
             self.offset = _replace(self.offset, x, value)
 
+    def _is_implied(self, x: int, definition: Terms, sign: int) -> bool:
+        """Whether a variable's least value (with -1, its largest one) follows from a constraint that is not part of its definition, as the
+        quotient's of a number follow from the number's.
+        """
+        bound = self.lo[x] if sign > 0 else -self.hi[x]
+        for terms, constant in zip(self.constraints, self.constants, strict=True):
+            factor = sign * terms.get(x, 0)
+            if factor > 0 and terms != definition and terms != {v: -c for v, c in definition.items()}:
+                _, most = box_bounds(constant, {v: c for v, c in terms.items() if v != x}, self.lo, self.hi)
+                if -(most // factor) >= bound:
+                    return True
+        return False
+
     def _remainder(self) -> tuple[Terms, int, int, int] | None:
-        """A constraint pair low <= terms <= high with a variable x of coefficient 1 or -1 and a larger other
-        coefficient."""
+        """A constraint pair low <= terms <= high with a variable x of coefficient 1 or -1, which has more values than these terms, and a
+        larger other coefficient."""
         for terms in self.constraints:
             if max(abs(c) for c in terms.values()) <= 1:
                 continue
@@ -171,9 +192,11 @@ class _Reduction:
             lows = [-c for t, c in zip(self.constraints, self.constants, strict=True) if t == terms]
             highs = [c for t, c in zip(self.constraints, self.constants, strict=True) if t == opposite]
             if units and highs:
-                if max(lows) > min(highs):
+                low, high, x = max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
+                if low > high:
                     raise Infeasible
-                return terms, max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
+                if high - low < self.hi[x] - self.lo[x] or len(terms) <= FEW_TERMS:
+                    return terms, low, high, x
         return None
 
     def eliminate(self) -> None:

@@ -951,6 +951,47 @@ static PyObject *shift(PyObject *bands, number offset, const struct units *units
     return found;
 }
 
+/* The union of the set moved by 0, 1, ... of the largest unit, as `bands.repeat` says. */
+static PyObject *repeat(PyObject *bands, number times, const struct units *units) {
+    struct walk walk;
+    PyObject *found = PyTuple_New(0);
+    int wrong = found == NULL || begin(&walk, bands);
+    for (; !wrong && goes_on(&walk); wrong = wrong || step(&walk)) {
+        number hi;
+        wrong = __builtin_add_overflow(walk.band.hi, times - 1, &hi) || hi == LLONG_MAX;
+        PyObject *one = wrong ? NULL : one_band(walk.band.lo, hi, walk.band.inner);
+        PyObject *more = one == NULL ? NULL : unite(found, one, units, 0);
+        if (one != NULL) Py_DecRef(one);
+        Py_DecRef(found);
+        found = more;
+        wrong = found == NULL;
+    }
+    if (!wrong) return found;
+    if (found != NULL) Py_DecRef(found);
+    return NULL;
+}
+
+/* Everything between the first and the last digit of each set of level `depth`, as `bands.close_up` says. */
+static PyObject *close_up(PyObject *bands, length depth) {
+    struct walk walk;
+    if (begin(&walk, bands) || !goes_on(&walk)) return NULL;
+    if (depth == 0) {
+        number first = walk.band.lo;
+        return step_to(&walk, walk.count - 1) ? NULL : one_band(first, walk.band.hi, none);
+    }
+    struct pieces found;
+    int wrong = 0;
+    start(&found);
+    for (; !wrong && goes_on(&walk); wrong = wrong || step(&walk)) {
+        PyObject *inner = walk.band.inner, *closed = inner;
+        if (inner != none) closed = kind_of(inner) == ROW ? close_up(inner, depth - 1) : NULL;
+        else Py_IncRef(none);
+        wrong = closed == NULL || append(&found, walk.band.lo, walk.band.hi, closed, NULL);
+        if (closed != NULL) Py_DecRef(closed);
+    }
+    return finished(&found, wrong, NULL);
+}
+
 /* By level, whether several digits have the same proper part of a unit. */
 static int mark_repeated(PyObject *bands, length level, length depth, char *found) {
     struct walk walk;
@@ -1370,6 +1411,19 @@ FUNCTION(coarsen) {
     OR_BY_PYTHON(found);
 }
 
+FUNCTION(repeat) {
+    struct units units;
+    number times;
+    int plain = has_bands(given, n, 3, 1) && !read_number(given[1], &times) && times > 0 && !read_units(given[2], &units);
+    OR_BY_PYTHON(plain ? repeat(given[0], times, &units) : NULL);
+}
+
+FUNCTION(close_up) {
+    number depth;
+    int plain = has_bands(given, n, 2, 1) && !read_number(given[1], &depth) && depth >= 0 && depth < MOST_LEVELS;
+    OR_BY_PYTHON(plain ? close_up(given[0], (length)depth) : NULL);
+}
+
 FUNCTION(shift) {
     struct units units;
     length level = 0;
@@ -1404,11 +1458,16 @@ FUNCTION(plus) { OR_BY_PYTHON(plus_given(given, n)); }
 FUNCTION(normal) { OR_BY_PYTHON(n == 1 ? normal(given[0]) : NULL); }
 FUNCTION(solved) { OR_BY_PYTHON(solved(given, n)); }
 FUNCTION(added_up) { OR_BY_PYTHON(added_up(given, n)); }
+FUNCTION(divided_form) { OR_BY_PYTHON(divided_form(given, n)); }
 FUNCTION(box_bounds) { OR_BY_PYTHON(box_bounds(given, n)); }
 FUNCTION(cuts) { OR_BY_PYTHON(cuts(given, n)); }
 FUNCTION(untouched) { OR_BY_PYTHON(untouched(given, n)); }
 FUNCTION(is_in_line) { OR_BY_PYTHON(is_in_line(given, n)); }
 FUNCTION(steps_of_another) { OR_BY_PYTHON(steps_of_another(given, n)); }
+FUNCTION(pitches_for) { OR_BY_PYTHON(pitches_for(given, n)); }
+FUNCTION(copies) { OR_BY_PYTHON(copies(given, n)); }
+FUNCTION(components) { OR_BY_PYTHON(components(given, n)); }
+FUNCTION(placed) { OR_BY_PYTHON(placed(given, n)); }
 FUNCTION(open_box) { OR_BY_PYTHON(open_box(given, n)); }
 FUNCTION(reduced_domain) { OR_BY_PYTHON(reduced_domain(given, n)); }
 FUNCTION(class_of_domain) { OR_BY_PYTHON(class_of_domain(given, n)); }
@@ -1430,7 +1489,7 @@ static PyMethodDef functions[] = {
 #define NAMED(name, of) {#name, call_##of, TAKES_ARRAY, NULL},
     NAMED(intersect, intersect) NAMED(meet, meet) NAMED(unite, unite) NAMED(subtract, subtract)
     NAMED(laid_over, unite) NAMED(cut_out, cut_out) NAMED(put_in, put_in)
-    NAMED(refine, refine) NAMED(coarsen, coarsen) NAMED(shift, shift) NAMED(settled, settled)
+    NAMED(refine, refine) NAMED(coarsen, coarsen) NAMED(repeat, repeat) NAMED(close_up, close_up) NAMED(shift, shift) NAMED(settled, settled)
     NAMED(numbers_of_labelled, numbers_of_labelled) NAMED(_split, split) NAMED(_flatten, flatten)
     NAMED(count, count) NAMED(count_runs, count_runs) NAMED(count_boxes, count_boxes)
     NAMED(count_labelled, count_boxes) NAMED(apart, apart) NAMED(is_span, is_span)
@@ -1439,7 +1498,9 @@ static PyMethodDef functions[] = {
     NAMED(region_in, region_in) NAMED(_run, run) NAMED(_union, union_of)
     NAMED(plus, plus) NAMED(normal, normal)
     NAMED(solved, solved)
-    NAMED(added_up, added_up) NAMED(box_bounds, box_bounds) NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
+    NAMED(added_up, added_up) NAMED(box_bounds, box_bounds) NAMED(divided, divided_form)
+    NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
+    NAMED(pitches_for, pitches_for) NAMED(copies, copies) NAMED(_placed, placed) NAMED(_components, components)
     NAMED(reduced, reduced_domain) NAMED(of_class, class_of_domain) NAMED(boxes_of, boxes_of)
     NAMED(_cuts, cuts) NAMED(_untouched, untouched) NAMED(_is_in_line, is_in_line)
     NAMED(calculated, calculated) NAMED(built, built) NAMED(conflicts, conflicts) NAMED(may_meet, may_meet)

@@ -337,7 +337,7 @@ static PyObject *outline(PyObject *domain) {
 
 /* ---- boxes that constraints narrow ---------------------------------------------------------------------------------- */
 
-enum { MOST_VARIABLES = 48, MOST_CONSTRAINTS = 32 };
+enum { MOST_VARIABLES = 64, MOST_CONSTRAINTS = 64 };
 
 struct box {
     wide lo[MOST_VARIABLES], hi[MOST_VARIABLES];
@@ -631,6 +631,21 @@ static PyObject *form_shifted(PyObject *self, PyObject *object) {
     if (read_small(object, &more) || read_small(OF_FORM(self, FORM_CONSTANT), &constant)) return NULL;
     if (more == 0) return kept(self);
     return ADDS(constant, more, &constant) ? NULL : with_constant(self, constant);
+}
+
+/* As `divided`, of what it is given. */
+static PyObject *divided_form(PyObject *const *given, length n) {
+    struct form form, whole = {.count = 0}, rest = {.count = 0};
+    number constant, divisor;
+    if (n != 2 || read_form_object(given[0], &form, &constant) || read_small(given[1], &divisor) || divisor <= 0) return NULL;
+    for (length at = 0; at < form.count; at++) {
+        number quotient = form.terms[at].coefficient / divisor, left = form.terms[at].coefficient % divisor; /* towards 0 */
+        if (quotient && insert(&whole, whole.count, form.terms[at].variable, quotient)) return NULL;
+        if (left && insert(&rest, rest.count, form.terms[at].variable, left)) return NULL;
+    }
+    number quotient = divided_down(constant, divisor);
+    PyObject *of_rest = rest.count ? new_form(constant - quotient * divisor, &rest) : kept(none);
+    return tuple_of(2, new_form(quotient, &whole), of_rest, NULL, NULL);
 }
 
 /* ---- what is required of a domain ----------------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ static PyObject *or_by_method(PyObject *found, int place, PyObject *self, PyObje
     ONE(__sub__, of_two_regions(less, self, other))                                                                        \
     ONE(overlaps, asked(overlap, self, other))                                                                             \
     ONE(contains, asked(contains, self, other))                                                                            \
+    ONE(copies, copied_region(self, other))                                                                                \
     ONE(shift, moved_by(self, other))                                                                                      \
     NOTHING(__bool__, is_something(self))
 

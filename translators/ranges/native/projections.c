@@ -7,6 +7,9 @@
 /* Beside `ODD`: a domain is seen to have no point. */
 enum { NO_POINT = 1 };
 
+/* As in `projection.py`. */
+enum { FEW_TERMS = 4 };
+
 /* A domain and an offset while they are changed. */
 struct reduction {
     struct box box;
@@ -135,13 +138,30 @@ static int find_remainder(const struct reduction *made, length *found, number *l
             if (is_multiple(form, &made->constraints[at].form, 1) && -constant > *low) *low = -constant;
             if (is_multiple(form, &made->constraints[at].form, -1) && (!bounded || constant < *high)) *high = constant, bounded = 1;
         }
-        if (bounded) return *low > *high ? NO_POINT : 0;
+        if (bounded && *low > *high) return NO_POINT;
+        if (bounded && ((wide)*high - *low < widest || form->count <= FEW_TERMS)) return 0;
     }
     return 0;
 }
 
-/* A variable of a constraint is replaced by others, and the constraint's own bounds by the new one's. */
-static int use_remainder(struct reduction *made, const struct form *terms, number x, const struct form *value) {
+/* As `_Reduction._is_implied`: 1, 0 or `ODD`. */
+static int is_implied(const struct reduction *made, number x, const struct form *definition, number sign) {
+    wide bound = sign > 0 ? made->box.lo[x] : -made->box.hi[x];
+    for (length at = 0; at < made->count; at++) {
+        struct form rest = made->constraints[at].form;
+        number factor = sign * coefficient_of(&rest, x);
+        wide least, most;
+        if (factor <= 0 || is_multiple(definition, &rest, 1) || is_multiple(definition, &rest, -1)) continue;
+        drop_term(&rest, x);
+        if (bounds_in_box(&made->box, &rest, made->constraints[at].constant, &least, &most)) return ODD;
+        if (-floored_wide(most, factor) >= bound) return 1;
+    }
+    return 0;
+}
+
+/* A variable of a constraint is replaced by others, and the constraint's own bounds by the new one's. `below`, `above`: whether the
+ * variable's are not implied by others. */
+static int use_remainder(struct reduction *made, const struct form *terms, number x, const struct form *value, int below, int above) {
     struct condition old[MOST_CONSTRAINTS];
     struct form negative = {.count = 0};
     length count = take_constraints(made, old);
@@ -152,8 +172,8 @@ static int use_remainder(struct reduction *made, const struct form *terms, numbe
         wrong = replace_variable(form, x, value);
         if (!wrong) wrong = add_constraint(made, old[at].constant, form);
     }
-    if (!wrong) wrong = add_constraint(made, -made->box.lo[x], value);
-    if (!wrong) wrong = add_constraint(made, made->box.hi[x], &negative);
+    if (!wrong && below) wrong = add_constraint(made, -made->box.lo[x], value);
+    if (!wrong && above) wrong = add_constraint(made, made->box.hi[x], &negative);
     return wrong ? wrong : replace_variable(&made->offset, x, value);
 }
 
@@ -161,7 +181,8 @@ enum { MAX_TURNS = 4, MAX_DIGITS = 64, MAX_PAIRS = 64 };
 
 /* As `_Reduction.rebase`. */
 static int rebase(struct reduction *made) {
-    for (int turn = 0; turn < MAX_DIGITS; turn++) {
+    int turns = 0;
+    for (int digit = 0; digit < MAX_DIGITS; digit++) {
         length at;
         number low = 0, high = 0, x = 0;
         wide least, most;
@@ -172,11 +193,13 @@ static int rebase(struct reduction *made) {
         if (add_form(&value, -sign, &terms)) return ODD;
         drop_term(&value, x);
         if (new_variable(&made->box, low, high) || add_term(&value, made->box.count - 1, 1, sign)) return ODD;
-        if (turn >= MAX_TURNS) {
+        int of_low = is_implied(made, x, &terms, 1), of_high = is_implied(made, x, &terms, -1);
+        if (of_low < 0 || of_high < 0) return ODD;
+        if (!of_low && !of_high) {
             if (bounds_in_box(&made->box, &value, 0, &least, &most)) return ODD;
-            if (least < made->box.lo[x] && made->box.hi[x] < most) return 0;
+            if (least < made->box.lo[x] && made->box.hi[x] < most && turns++ == MAX_TURNS) return 0;
         }
-        wrong = use_remainder(made, &terms, x, &value);
+        wrong = use_remainder(made, &terms, x, &value, !of_low, !of_high);
         if (wrong) return wrong;
     }
     return 0;
@@ -310,6 +333,52 @@ static int merge_ids(struct reduction *made) {
         }
     }
     return 0;
+}
+
+/* ---- what constraints tie together ---------------------------------------------------------------------------------- */
+
+enum { MOST_TIED = 64 };
+
+/* As `_components` of `domain_image.py`, of what it is given: a set of variables is one word of bits here. */
+static PyObject *components(PyObject *const *given, length n) {
+    uint64_t groups[MOST_TIED];
+    length count = 0, forms = n == 1 ? PyList_Size(given[0]) : -1;
+    if (forms < 0) return NULL;
+    for (length at = 0; at < forms; at++) {
+        PyObject *terms = PyList_GetItem(given[0], at), *variable, *coefficient;
+        uint64_t merged = 0;
+        number each;
+        if (PyDict_Size(terms) <= 0) return NULL;
+        for (length next = 0; PyDict_Next(terms, &next, &variable, &coefficient);) {
+            if (read_number(variable, &each) || each < 0 || each >= MOST_TIED) return NULL;
+            merged |= (uint64_t)1 << each;
+        }
+        const uint64_t mine = merged;
+        length left = 0;
+        for (length group = 0; group < count; group++) {
+            if (groups[group] & mine) merged |= groups[group];
+            else groups[left++] = groups[group];
+        }
+        groups[left] = merged; /* none of the others has any of its variables: there are no more groups than variables */
+        count = left + 1;
+    }
+    PyObject *found = PyList_New(0);
+    for (length group = 0; found != NULL && group < count; group++) {
+        PyObject *variables = PyList_New(0);
+        int wrong = variables == NULL;
+        for (number each = 0; each < MOST_TIED && !wrong; each++) {
+            if (!(groups[group] >> each & 1)) continue;
+            PyObject *shown = PyLong_FromLongLong(each);
+            wrong = shown == NULL || PyList_Append(variables, shown);
+            if (shown != NULL) Py_DecRef(shown);
+        }
+        wrong = wrong || PyList_Append(found, variables);
+        if (variables != NULL) Py_DecRef(variables);
+        if (!wrong) continue;
+        Py_DecRef(found);
+        found = NULL;
+    }
+    return found;
 }
 
 /* ---- from Python's objects, and to them ----------------------------------------------------------------------------- */
@@ -487,7 +556,7 @@ static PyObject *class_of_domain(PyObject *const *given, length n) {
 /* ---- boxes ---------------------------------------------------------------------------------------------------------- */
 
 /* As `ROUNDS` in `slicing.py`; and boxes, parts of parts and variables of more than which Python takes care. */
-enum { ROUNDS = 8, MOST_FOUND = 128, MOST_DEEP = 24, MOST_SIDES = 16 };
+enum { ROUNDS = 8, MOST_FOUND = 128, MOST_DEEP = 40, MOST_SIDES = 32 };
 
 /* A box, and the constraints on it, whose variables are numbers of its sides. */
 struct sides {
@@ -576,12 +645,22 @@ static int keep_sides(struct slicing *all, const struct sides *box) {
     return 0;
 }
 
+/* As `_reach`. */
+static int find_reach(const struct slicing *all, const struct sides *box, const struct left *left, number side, wide *reach) {
+    number largest = 0;
+    for (int at = 0; at < left->count; at++) {
+        number factor = absolute(coefficient_of(&all->constraints[left->of[at]].form, side));
+        if (factor > largest) largest = factor;
+    }
+    return multiply(largest, box->hi[side] - box->lo[side], reach);
+}
+
 /* The side along which least lies outside of the part that no constraint cuts; how many sides are open, and another one of them. */
 static int find_side(
     const struct slicing *all, const struct sides *box, const struct left *left, number *best, wide *low, wide *high, number *other) {
     number sides[MOST_SIDES];
     int nsides = 0;
-    wide least = 0;
+    wide least = 0, furthest = 0, reach;
     for (int at = 0; at < left->count; at++) {
         const struct form *form = &all->constraints[left->of[at]].form;
         for (length term = 0; term < form->count; term++) {
@@ -593,9 +672,11 @@ static int find_side(
     }
     for (int at = 0; at < nsides; at++) {
         wide first, last;
-        if (narrow_side(all, box, left, sides[at], &first, &last)) return ODD;
+        if (narrow_side(all, box, left, sides[at], &first, &last) || find_reach(all, box, left, sides[at], &reach)) return ODD;
         wide outside = box->hi[sides[at]] - box->lo[sides[at]] + 1 - (last >= first ? last - first + 1 : 0);
-        if (at == 0 || outside < least) least = outside, *best = sides[at], *low = first, *high = last;
+        if (at && (outside > least || (outside == least && reach <= furthest))) continue;
+        least = outside, furthest = reach;
+        *best = sides[at], *low = first, *high = last;
     }
     for (int at = 0; at < nsides; at++)
         if (sides[at] != *best) *other = sides[at];
@@ -680,10 +761,11 @@ static PyObject *list_of_boxes(const struct slicing *all, PyObject *const *keys)
 
 /* As `boxes_of`, of what it is given. */
 static PyObject *boxes_of(PyObject *const *given, length n) {
-    struct slicing all = {.count = 0, .sides = 0, .refused = -1};
+    struct slicing all; /* large: not all of it is set */
     struct sides box;
     struct left left = {.count = 0};
     PyObject *keys[MOST_SIDES], *pair;
+    all.count = all.sides = 0, all.refused = -1;
     number most, low, high, numbers[MOST_SIDES];
     length count = n < 3 || n > 4 ? -1 : PyList_Size(given[1]);
     if (count < 0 || count > MOST_CONSTRAINTS || read_small(given[2], &most) || PyDict_Size(given[0]) > MOST_SIDES) return NULL;

@@ -8,11 +8,14 @@
 
 /* ---- boxes ---------------------------------------------------------------------------------------------------------- */
 
+static int read_pair(PyObject *pair, number *a, number *b) {
+    if (pair == NULL || kind_of(pair) != ROW || size(pair) != 2) return ODD;
+    return read_small(item(pair, 0), a) || read_small(item(pair, 1), b) ? ODD : 0;
+}
+
 /* The range of a variable in a box, which is a dict. */
 static int read_side(PyObject *box, PyObject *variable, number *low, number *high) {
-    PyObject *pair = entry(box, variable);
-    if (pair == NULL || kind_of(pair) != ROW || size(pair) != 2) return ODD;
-    return read_small(item(pair, 0), low) || read_small(item(pair, 1), high) ? ODD : 0;
+    return read_pair(entry(box, variable), low, high);
 }
 
 static int write_side(PyObject *box, PyObject *variable, wide low, wide high) {
@@ -196,6 +199,139 @@ static PyObject *open_box(PyObject *const *given, length n) {
     return tuple_of(3, shown_wide(low), shown_wide(extent), dims_left, NULL);
 }
 
+/* Dimensions of a box, of which some become pitches. */
+enum { MOST_PITCHES = 10 };
+
+/* Which of them do, as bits, as `pitches_for` chooses them, and how many copies the others are. */
+static int choose_pitches(PyObject *dims, length *count, number *chosen, number *copies) {
+    number strides[MOST_PITCHES], counts[MOST_PITCHES], most = 0;
+    int in_tuple = kind_of(dims) == ROW, in_line = 1;
+    *count = in_tuple ? size(dims) : PyList_Size(dims);
+    if (*count < 0 || *count > MOST_PITCHES) return ODD;
+    for (length at = 0; at < *count; at++) {
+        PyObject *pair = in_tuple ? item(dims, at) : PyList_GetItem(dims, at);
+        if (kind_of(pair) != ROW || size(pair) != 2 || read_small(item(pair, 0), &strides[at]) || read_small(item(pair, 1), &counts[at]))
+            return ODD;
+        if (strides[at] <= 0 || counts[at] <= 0) return ODD;
+        in_line = in_line && (at == 0 || strides[at] % strides[at - 1] == 0);
+    }
+    *chosen = in_line ? ((number)1 << *count) - 1 : 0;
+    for (number choice = 1; !in_line && choice < (number)1 << *count; choice++) {
+        number before = 1, members = 1;
+        for (length at = 0; at < *count && before; at++) {
+            if (!(choice >> at & 1)) continue;
+            if (MULTIPLIES(members, counts[at], &members)) return ODD;
+            before = strides[at] % before == 0 ? strides[at] : 0;
+        }
+        if (before && members > most) most = members, *chosen = choice;
+    }
+    *copies = 1;
+    for (length at = 0; at < *count; at++)
+        if (!(*chosen >> at & 1) && MULTIPLIES(*copies, counts[at], copies)) return ODD;
+    return 0;
+}
+
+/* As `pitches_for`, of what it is given. */
+static PyObject *pitches_for(PyObject *const *given, length n) {
+    length count;
+    number chosen, unused;
+    if (n != 1 || choose_pitches(given[0], &count, &chosen, &unused)) return NULL;
+    PyObject *numbers = PyList_New(0);
+    for (length at = 0; numbers != NULL && at < count; at++) {
+        if (!(chosen >> at & 1)) continue;
+        PyObject *each = PyLong_FromLongLong(at);
+        int wrong = each == NULL || PyList_Append(numbers, each);
+        if (each != NULL) Py_DecRef(each);
+        if (!wrong) continue;
+        Py_DecRef(numbers);
+        numbers = NULL;
+    }
+    PyObject *found = numbers == NULL ? NULL : PyFrozenSet_New(numbers);
+    if (numbers != NULL) Py_DecRef(numbers);
+    return found;
+}
+
+/* As `copies`, of what it is given. */
+static PyObject *copies(PyObject *const *given, length n) {
+    length count;
+    number chosen, found;
+    return n != 1 || choose_pitches(given[0], &count, &chosen, &found) ? NULL : PyLong_FromLongLong(found);
+}
+
+/* As `Region._repeated`. */
+static PyObject *repeated_region(PyObject *object, number stride, number times) {
+    struct region region;
+    struct units old, new;
+    if (read_region(object, &region) || read_pitches(region.pitches, &old)) return NULL;
+    if (stride % old.of[0]) return NULL;
+    PyObject *pitches = kept(region.pitches);
+    if (size(pitches) == 0 || old.of[0] != stride) {
+        if (old.count == MOST_LEVELS || stride <= old.of[0]) {
+            Py_DecRef(pitches);
+            return NULL;
+        }
+        new.of[0] = stride;
+        memcpy(&new.of[1], old.of, (size_t)old.count * sizeof *old.of);
+        new.count = old.count + 1;
+        Py_DecRef(pitches);
+        pitches = pitches_in(&new);
+    } else {
+        new = old;
+    }
+    PyObject *bands = pitches == NULL ? NULL : refine(region.bands, &old, &new);
+    PyObject *found = bands == NULL ? NULL : region_of(repeat(bands, times, &new), pitches);
+    if (bands != NULL) Py_DecRef(bands);
+    if (pitches != NULL) Py_DecRef(pitches);
+    return found;
+}
+
+/* As `Region.copies`, where all dimensions become pitches. */
+static PyObject *copied_region(PyObject *self, PyObject *dims) {
+    struct region region;
+    length count;
+    number chosen, others, stride, times;
+    if (read_region(self, &region) || choose_pitches(dims, &count, &chosen, &others)) return NULL;
+    if (chosen != ((number)1 << count) - 1) return NULL;
+    PyObject *found = kept(self);
+    for (length at = 0; found != NULL && at < count; at++) {
+        PyObject *pair = kind_of(dims) == ROW ? item(dims, at) : PyList_GetItem(dims, at), *more = NULL;
+        number widest = 1;
+        int wrong = read_pair(pair, &stride, &times);
+        if (!wrong && at == 0 && size(region.pitches)) wrong = read_number(item(region.pitches, 0), &widest) || stride % widest != 0;
+        if (!wrong) more = repeated_region(found, stride, times);
+        Py_DecRef(found);
+        found = more;
+    }
+    return found;
+}
+
+/* As `_placed` of `domain_image.py`, of what it is given: coefficients, an offset and its dimensions, and a box. */
+static PyObject *placed(PyObject *const *given, length n) {
+    PyObject *variable, *side;
+    number first, coefficient, low, high;
+    if (n != 4 || PyDict_Size(given[0]) < 0 || PyDict_Size(given[3]) < 0 || read_small(given[1], &first)) return NULL;
+    wide start = first, part;
+    length count = PyList_Size(given[2]);
+    if (count < 0) return NULL;
+    PyObject *dims = PyList_New(0);
+    int wrong = dims == NULL;
+    for (length at = 0; at < count && !wrong; at++) wrong = PyList_Append(dims, PyList_GetItem(given[2], at));
+    for (length at = 0; !wrong && PyDict_Next(given[3], &at, &variable, &side);) {
+        PyObject *known = entry(given[0], variable);
+        coefficient = 0;
+        wrong = read_pair(side, &low, &high) || (known != NULL && read_small(known, &coefficient)) || multiply(coefficient, low, &part);
+        if (wrong) break;
+        start += part;
+        PyObject *pair = shown_pair(coefficient, (wide)high - low + 1);
+        wrong = pair == NULL || PyList_Append(dims, pair);
+        if (pair != NULL) Py_DecRef(pair);
+    }
+    PyObject *shown = wrong ? NULL : shown_wide(start);
+    if (shown != NULL) return tuple_of(2, shown, dims, NULL, NULL);
+    if (dims != NULL) Py_DecRef(dims);
+    return NULL;
+}
+
 /* ---- rows that constraints tie to columns --------------------------------------------------------------------------- */
 
 enum { COLUMNS, ROWS_CONSTRAINTS, ROWS, NROWS };
@@ -208,11 +344,6 @@ static struct slotted
 struct extent {
     wide low, high;
 };
-
-static int read_pair(PyObject *pair, number *a, number *b) {
-    if (pair == NULL || kind_of(pair) != ROW || size(pair) != 2) return ODD;
-    return read_small(item(pair, 0), a) || read_small(item(pair, 1), b) ? ODD : 0;
-}
 
 static PyObject *shown_extent(const struct extent *extent) { return shown_pair(extent->low, extent->high); }
 
