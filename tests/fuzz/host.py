@@ -217,19 +217,8 @@ class Host:
                 bound[number] = self.number(shift, role)
             elif role.kind in ("value", "walk"):
                 bound[number] = self.numbers(role)
-        args = tuple(self._cut_short(bound[number]) for number in range(len(self.roles)))
+        args = tuple(bound[number] for number in range(len(self.roles)))
         return Launch(0, args, shape.size, shape.local, shape.offset)
-
-    def _cut_short(self, arg: Given) -> Given:
-        """Now and then less of a buffer than the kernel reaches, as in programs that give it a sub-buffer where a structure begins. By
-        a chance of its own, so that programs are otherwise what they would be.
-        """
-        if type(arg) is not Bound or self.buffers[arg.buffer].image is not None:
-            return arg
-        chance = random.Random(repr(arg))
-        if chance.random() > 0.15 or arg.nbytes <= ALIGNMENT:
-            return arg
-        return replace(arg, nbytes=chance.randrange(ALIGNMENT, arg.nbytes, ALIGNMENT))
 
     def _named(self, first: int) -> int:
         """The argument `out0`: aliases are of the output that was declared first."""
