@@ -14,6 +14,9 @@ from .machines import Difference, Machines, Native, compare
 from .program import Batch, Program, Stmt, Write
 from .writer import STIR
 
+#: in place of workers, where a program does not build
+_BUILD = "build"
+
 
 class Shrinker:
     """`seconds`: after which what there is has to do."""
@@ -22,10 +25,23 @@ class Shrinker:
         self.native, self.machines, self.batch = native, machines, batch
         self.end = time.monotonic() + seconds
         self.tried = 0
+        #: whether it is the build that fails; not known before the first look
+        self.is_of_build: bool | None = None
 
     def differs(self, source: str, program: Program) -> Difference | None:
-        """None as well where there is nothing to compare."""
+        """None as well where there is nothing to compare, and where something else fails than at first: a program that lacks what it needs
+        may build natively.
+        """
         self.tried += 1
+        found = self._difference(source, program)
+        if found is None:
+            return None
+        is_of_build = found.workers == _BUILD
+        if self.is_of_build is None:
+            self.is_of_build = is_of_build
+        return found if is_of_build == self.is_of_build else None
+
+    def _difference(self, source: str, program: Program) -> Difference | None:
         try:
             native = self.native.build(source, self.batch.options)
         except RuntimeError:
@@ -36,7 +52,7 @@ class Shrinker:
         try:
             built = self.machines.build(source, self.batch.options)
         except Exception as error:
-            return Difference("build", f"{type(error).__name__}: {error}")
+            return Difference(_BUILD, f"{type(error).__name__}: {error}")
         return self.machines.check(built, program, expected)
 
     def shrink(self, program: Program) -> tuple[str, Program, Difference | None]:

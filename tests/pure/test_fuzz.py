@@ -8,12 +8,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.fuzz import shrink
 from tests.fuzz.__main__ import worker_lists
 from tests.fuzz.host import ALIGNMENT, LAUNCHES
 from tests.fuzz.images import ADDRESSING, CHANNELS
+from tests.fuzz.machines import Difference
 from tests.fuzz.mutations import BY_NAME, DEFECTS, Defect, check_applies, nowhere, plant
 from tests.fuzz.program import KINDS, Bound, Launch
 from tests.fuzz.run import Options, Run
@@ -283,3 +287,30 @@ def test_a_run_that_is_worth_nothing_ends(tmp_path: Path, monkeypatch: pytest.Mo
     outcome = Run(Options(1, ("cpu:2",), jobs=1, size=24), 72, float("inf"), print).run()
     assert outcome.errors == ["nothing imports it"]
     assert not outcome.failures
+
+
+def test_a_smaller_program_fails_as_the_first_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program without what it needs builds natively and not here, which is no smaller form of other results."""
+
+    def build(source: str, options: object) -> str:
+        if "needed" not in source:
+            raise RuntimeError("undeclared")
+        return source
+
+    native = SimpleNamespace(build=lambda source, options: source, run=lambda built, program: [])
+    machines = SimpleNamespace(build=build, check=lambda *given: Difference("cpu:3", "other bytes"))
+    batch = SimpleNamespace(options=(), head="")
+    monkeypatch.setattr(shrink, "compare", lambda *given: None)
+    shrinker = shrink.Shrinker(native, machines, batch)  # type: ignore[arg-type]
+    program: Any = SimpleNamespace()
+    first = shrinker.differs("needed idle used", program)
+    assert first is not None
+    assert first.workers == "cpu:3"
+    assert shrinker.differs("idle used", program) is None
+    assert shrinker.differs("needed used", program) is not None
+    other = shrink.Shrinker(native, machines, batch)  # type: ignore[arg-type]
+    assert [other.differs(text, program) is None for text in ("used", "needed", "idle")] == [
+        False,
+        True,
+        False,
+    ]
