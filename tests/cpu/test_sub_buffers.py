@@ -125,9 +125,9 @@ def _found(workers: int | None) -> tuple[dict[str, int], list[str]]:
     return found, split
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [None, 1, 2, 3])
 @pytest.mark.parametrize("kernel", ["halo", "gather", "scatter", "backwards", "linked"])
-def test_kernels_find_what_lies_beside_their_sub_buffers(kernel: str, workers: int) -> None:
+def test_kernels_find_what_lies_beside_their_sub_buffers(kernel: str, workers: int | None) -> None:
     assert _found(workers)[0][kernel] == 0
 
 

@@ -110,7 +110,7 @@ def cuda_without_a_gpu(number: int = 0) -> tuple[Any, Driver]:
     backend._first = backend._count = 0
     backend._fetches, backend._lost = [], None
     backend._modules = SimpleNamespace()  # type: ignore[assignment]
-    backend._modules.with_full_groups = lambda kernel: kernel.small  # type: ignore[method-assign]
+    backend._modules.with_full_groups = lambda kernel: kernel.largest  # type: ignore[method-assign]
     backend._sparse = SimpleNamespace(let_go=lambda marker: None)  # type: ignore[assignment]
     backend._let_go_behind_markers = ()  # type: ignore[assignment]
     return backend, driver

@@ -141,7 +141,7 @@ def test_the_largest_groups_have_a_second_version_too() -> None:
         Kernel(info, Loaded(threads), number, backend.driver)  # type: ignore[arg-type]
         for number, threads in enumerate((256, 256, 1024, 1024), 1)
     )
-    usual.apart, usual.small, largest.apart = usual_apart, largest, largest_apart
+    usual.apart, usual.largest, largest.apart = usual_apart, largest, largest_apart
     blocks = [SimpleNamespace(ptr=0x7F00_0000_1000 * number) for number in (1, 2, 3)]
     apart: list[Any] = [*(CudaAllocation(block, 4096) for block in blocks), struct.pack("<i", 7)]
     for args, size, number in ((apart, 256, 2), (apart, 512, 4), ([apart[1], *apart[1:]], 512, 3)):

@@ -22,8 +22,8 @@ A program with variables at program scope is right only as long as one worker ru
 
 Registers: without a required work-group size a kernel is compiled for work-groups of up to `USUAL_GROUP` work-items, which
 is what NVIDIA's own OpenCL says of such kernels (`CL_KERNEL_WORK_GROUP_SIZE`); larger ones need a second compilation
-(`CudaKernel.bounded`). By a compiler that knows of no bound some kernels come out a third slower, few registers though
-they take. With a required size, how many work-groups are to be resident is left to the compiler unless
+(`CudaKernel.bounded`). By a compiler that knows of no bound some kernels come out much slower, few registers though they
+take. With a required size, how many work-groups are to be resident is left to the compiler unless
 `CudaKernel.resident_groups` says it.
 """
 

@@ -144,6 +144,7 @@ class Kernel:
         "grid",
         "handles",
         "info",
+        "largest",
         "last",
         "latest",
         "offsets",
@@ -153,7 +154,6 @@ class Kernel:
         "shapes",
         "shared",
         "sizes",
-        "small",
         "start",
         "static",
         "textured",
@@ -191,7 +191,7 @@ class Kernel:
         self.static = program.attribute(function, SHARED_NBYTES)
         self.threads = program.attribute(function, MAX_THREADS_PER_BLOCK)
         #: the same kernel for work-groups of up to 1024, once it has been needed
-        self.small: Kernel | None = None
+        self.largest: Kernel | None = None
         self.apart: Kernel | None = (
             None  #: the same for arguments that lie apart, where there is such a version
         )

@@ -97,14 +97,14 @@ class Modules:
         return found
 
     def with_full_groups(self, kernel: Kernel) -> Kernel:
-        """The same kernel, compiled so that the largest work-groups have enough registers."""
-        small = kernel.small
-        if small is None:
+        """The same kernel, compiled for the largest work-groups."""
+        largest = kernel.largest
+        if largest is None:
             program = kernel.program
             if program.with_full_groups is None:
                 program.with_full_groups = self._load_cubin(program.program, full_groups=True)
-            small = kernel.small = self.kernel(program.with_full_groups, kernel.info.name)
-        return small
+            largest = kernel.largest = self.kernel(program.with_full_groups, kernel.info.name)
+        return largest
 
     def unload(self, marker: Marker) -> None:
         """Unload what nobody uses any more, and no work before `marker` does either."""

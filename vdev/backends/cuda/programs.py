@@ -219,9 +219,8 @@ class Translated:
         options = [f"--gpu-architecture={architecture}", *self._program.options]
         if self.registers_given and full_groups:
             options = [option for option in options if not option.startswith(_MAX_REGISTERS)]
-        if (
-            self.registers_given or full_groups
-        ):  # NVRTC takes no notice of the option for kernels with a bound
+        # NVRTC takes no notice of the option for kernels with a bound.
+        if self.registers_given or full_groups:
             threads = LARGEST_GROUP if full_groups else None
             own = [kernel for kernel in self.kernels.values() if kernel.max_work_group_size is None]
             options += [kernel.bounded(threads) for kernel in own]
